@@ -1,0 +1,1 @@
+"""FILES <-> ROWS -> BATCHES: readers, writers, batching; never imports model, never torch."""
