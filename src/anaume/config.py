@@ -1,0 +1,236 @@
+"""Settings of the encoder and its heads: frozen, keyword-only, checked when made."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeVar
+
+from anaume.errors import SettingsError, nearest
+
+Activation = Literal["gelu", "gelu_tanh", "relu"]
+PoolingMethod = Literal["cls", "mean", "max", "mean_sqrt"]
+HeadKind = Literal[
+    "mlm", "nsp", "classification", "multi-label", "regression", "token-classification", "span", "multiple-choice"
+]
+
+ACTIVATIONS: tuple[Activation, ...] = ("gelu", "gelu_tanh", "relu")
+POOLING_METHODS: tuple[PoolingMethod, ...] = ("cls", "mean", "max", "mean_sqrt")
+HEAD_KINDS: tuple[HeadKind, ...] = (
+    "mlm",
+    "nsp",
+    "classification",
+    "multi-label",
+    "regression",
+    "token-classification",
+    "span",
+    "multiple-choice",
+)
+
+# (layers, width) of the published small BERTs (Turc et al. 2019, table 1) and of base and large (BERT, section 3).
+SIZES: dict[str, tuple[int, int]] = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+
+
+def require_positive(**sizes: int) -> None:
+    """Raise SettingsError "NAME must be positive" for the first size that is not a positive whole number."""
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+            raise SettingsError(f"{name} must be positive, a whole number; got {value!r}")
+
+
+def _require_share(**shares: float) -> None:
+    for name, value in shares.items():
+        if not 0.0 <= value < 1.0:
+            raise SettingsError(f"{name} must be at least 0 and below 1; got {value!r}")
+
+
+_T = TypeVar("_T")
+
+
+def _from_mapping(cls: type[_T], given: Mapping[str, Any]) -> _T:
+    known = [setting.name for setting in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    for key in given:
+        if key not in known:
+            raise SettingsError(
+                f"{cls.__name__} has no setting {key!r}{nearest(key, known)}; it has: {', '.join(known)}"
+            )
+    return cls(**given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """The shape of an encoder, and how it is initialised and regularised.
+
+    The defaults are BERT base (Devlin et al. 2019, section 3). Raises SettingsError when a value is wrong.
+    """
+
+    vocab_size: int
+    """Rows of the token embedding table."""
+    hidden_size: int = 768
+    """Width of every vector between the layers."""
+    num_hidden_layers: int = 12
+    """Transformer layers."""
+    num_attention_heads: int = 0
+    """Attention heads of a layer; 0 means hidden_size / 64 (at least 1)."""
+    intermediate_size: int = 0
+    """Width inside the feed-forward part; 0 means 4 x hidden_size."""
+    max_position_embeddings: int = 512
+    """Rows of the position table: the longest row the encoder can take, in tokens, special ones included."""
+    segment_vocab_size: int = 2
+    """Rows of the segment table (A and B)."""
+    hidden_dropout: float = 0.1
+    """Dropout after the embeddings and after each half of a layer."""
+    attention_dropout: float = 0.1
+    """Dropout on the attention weights."""
+    layer_norm_eps: float = 1e-12
+    """Added to the variance in layer normalisation."""
+    initializer_range: float = 0.02
+    """Standard deviation of the truncated normal the weights are drawn from."""
+    activation: Activation = "gelu"
+    """Non-linearity of the feed-forward part: the exact GELU as published, its tanh form, or ReLU."""
+    causal: bool = False
+    """False: every token sees both sides (BERT). True: only itself and what stands before it (GPT)."""
+
+    def __post_init__(self) -> None:
+        require_positive(hidden_size=self.hidden_size)
+        if self.num_attention_heads == 0:
+            object.__setattr__(self, "num_attention_heads", max(1, self.hidden_size // 64))
+        if self.intermediate_size == 0:
+            object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
+        require_positive(
+            vocab_size=self.vocab_size,
+            num_hidden_layers=self.num_hidden_layers,
+            num_attention_heads=self.num_attention_heads,
+            intermediate_size=self.intermediate_size,
+            max_position_embeddings=self.max_position_embeddings,
+            segment_vocab_size=self.segment_vocab_size,
+        )
+        if self.hidden_size % self.num_attention_heads:
+            raise SettingsError(
+                f"hidden_size must be a multiple of num_attention_heads; got {self.hidden_size} and "
+                f"{self.num_attention_heads}"
+            )
+        _require_share(hidden_dropout=self.hidden_dropout, attention_dropout=self.attention_dropout)
+        if self.activation not in ACTIVATIONS:
+            raise SettingsError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {self.activation!r}")
+        if self.layer_norm_eps <= 0 or self.initializer_range <= 0:
+            raise SettingsError(
+                "layer_norm_eps and initializer_range must be positive; got "
+                f"{self.layer_norm_eps!r} and {self.initializer_range!r}"
+            )
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @classmethod
+    def named(cls, size: str, *, vocab_size: int, **other: Any) -> Self:
+        """Return a named size: tiny, mini, small, medium, base or large; other settings may be given beside it."""
+        if size not in SIZES:
+            raise SettingsError(f"no size is called {size!r}{nearest(size, SIZES)}; there are: {', '.join(SIZES)}")
+        layers, width = SIZES[size]
+        return cls(vocab_size=vocab_size, hidden_size=width, num_hidden_layers=layers, **other)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
+        """Return the settings in `given`; an unknown key is refused with the nearest known one."""
+        return _from_mapping(cls, given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every setting by name, ready for JSON."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadConfig:
+    """What one head predicts, and how it reads the encoder. Raises SettingsError when a value is wrong."""
+
+    kind: HeadKind
+    """What the head predicts; decides its shape and its loss."""
+    labels: tuple[str, ...] = ()
+    """Names of the outputs, in order; empty for mlm, nsp, regression, span and multiple-choice."""
+    head_layers: int = 1
+    """Linear layers of a text head: 1 is the published one, more make a deeper MLP with GELU between."""
+    pooling: PoolingMethod = "cls"
+    """How a text head gets its one vector: "cls" through the pooler as published, else over the real tokens."""
+    dropout: float = 0.1
+    """Dropout before the last linear layer."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", tuple(self.labels))
+        if self.kind not in HEAD_KINDS:
+            raise SettingsError(f"no head is called {self.kind!r}{nearest(str(self.kind), HEAD_KINDS)}")
+        if self.pooling not in POOLING_METHODS:
+            raise SettingsError(f"pooling must be one of {', '.join(POOLING_METHODS)}; got {self.pooling!r}")
+        require_positive(head_layers=self.head_layers)
+        _require_share(dropout=self.dropout)
+        named = self.kind in ("classification", "multi-label", "token-classification")
+        if named and not self.labels:
+            raise SettingsError(f"a {self.kind} head needs the names of its labels")
+        if not named and self.labels:
+            raise SettingsError(f"a {self.kind} head has no labels; got {len(self.labels)}")
+        if len(set(self.labels)) != len(self.labels):
+            raise SettingsError(f"label names must differ; got {', '.join(self.labels)}")
+
+    @property
+    def needs_pooler(self) -> bool:
+        """Whether the head reads the pooler's output (dense and tanh over [CLS])."""
+        text_head = self.kind in ("classification", "multi-label", "regression")
+        return self.kind in ("nsp", "multiple-choice") or (text_head and self.pooling == "cls")
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
+        """Return the settings in `given`; an unknown key is refused with the nearest known one."""
+        return _from_mapping(cls, given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every setting by name, ready for JSON."""
+        return {**dataclasses.asdict(self), "labels": list(self.labels)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig:
+    """How a text becomes one vector: everything that must travel with the weights. Raises SettingsError when wrong."""
+
+    pooling: PoolingMethod | None = None
+    """How token vectors become one; None = the bundle was never given one (mean is used, with a warning)."""
+    normalize: bool = False
+    """Whether vectors are scaled to length 1."""
+    max_length: int = 512
+    """Longest row in tokens, special ones included; longer texts follow the long-text policy."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Name ("query", "passage", ...) -> text put before every text embedded under that name."""
+    default_prompt: str | None = None
+    """The prompt used when none is asked for; None = no prompt."""
+    include_prompt: bool = True
+    """Whether the prompt's tokens count in the pooling."""
+    similarity: Literal["cosine", "dot", "euclidean", "manhattan"] = "cosine"
+    """The similarity the vectors were made for."""
+
+    def __post_init__(self) -> None:
+        if self.pooling is not None and self.pooling not in POOLING_METHODS:
+            raise SettingsError(f"pooling must be one of {', '.join(POOLING_METHODS)}; got {self.pooling!r}")
+        require_positive(max_length=self.max_length)
+        object.__setattr__(self, "prompts", dict(self.prompts))
+        if self.default_prompt is not None and self.default_prompt not in self.prompts:
+            raise SettingsError(
+                f"default_prompt {self.default_prompt!r} is not among the prompts: {', '.join(self.prompts) or 'none'}"
+            )
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
+        """Return the settings in `given`; an unknown key is refused with the nearest known one."""
+        return _from_mapping(cls, given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every setting by name, ready for JSON."""
+        return {**dataclasses.asdict(self), "prompts": dict(self.prompts)}

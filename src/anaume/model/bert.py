@@ -1,0 +1,123 @@
+"""The whole model: input embeddings, encoder, pooler and heads. This file only assembles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from anaume.config import EncoderConfig, HeadConfig
+from anaume.errors import SettingsError, nearest
+from anaume.model.embeddings import InputEmbeddings, initialize
+from anaume.model.encoder import Encoder, EncoderOutput
+from anaume.model.heads import Pooler, build_head
+from anaume.model.pooling import pool
+from anaume.model.visibility import positions_from_mask
+
+
+class Bert(nn.Module):
+    """A BERT encoder with any heads, by name.
+
+    heads   name -> HeadConfig; the names "mlm" and "nsp" are those of pretraining
+    pooler  whether the model has a pooler; None = when a head reads it
+    seed    draws all weights as published; None leaves the global generator to decide
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        heads: Mapping[str, HeadConfig] | None = None,
+        *,
+        pooler: bool | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.head_configs = dict(heads or {})
+        needed = [name for name, head in self.head_configs.items() if head.needs_pooler]
+        if pooler is False and needed:
+            raise SettingsError(f"these heads read the pooler, which is switched off: {', '.join(needed)}")
+        self.embeddings = InputEmbeddings(
+            config.vocab_size,
+            config.hidden_size,
+            config.max_position_embeddings,
+            config.segment_vocab_size,
+            dropout=config.hidden_dropout,
+            layer_norm_eps=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+        )
+        self.encoder = Encoder(config)
+        self.pooler = Pooler(config) if pooler or needed else None
+        self.heads = nn.ModuleDict({name: build_head(config, head) for name, head in self.head_configs.items()})
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
+        initialize(self, config.initializer_range, generator)
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        attention_mask: Tensor | None,
+        segment_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        *,
+        sequence_ids: Tensor | None = None,
+        keep_hidden_states: bool = False,
+        keep_attentions: bool = False,
+    ) -> EncoderOutput:
+        """Return the contextual vectors of a batch.
+
+        token_ids       (batch, seq_len) integers
+        attention_mask  (batch, seq_len) bool, True = real token; required, None says that nothing is padding
+        segment_ids     (batch, seq_len) integers, None = all zeros
+        position_ids    (batch, seq_len) integers, None = counted from each row's first real token
+        sequence_ids    (batch, seq_len) integers for packed rows (see `visibility.attention_bias`); position_ids,
+                        which restart with each text, are then required
+
+        Raises SettingsError (a ValueError) as `InputEmbeddings` and `Encoder` do.
+        """
+        if sequence_ids is not None and position_ids is None:
+            raise SettingsError("packed rows (sequence_ids) need position_ids that restart with each text")
+        if attention_mask is not None and attention_mask.shape != token_ids.shape:
+            raise SettingsError(
+                f"attention_mask must have the shape of token_ids, {tuple(token_ids.shape)}; "
+                f"got {tuple(attention_mask.shape)}"
+            )
+        fits = token_ids.dim() == 2 and token_ids.shape[1] <= self.config.max_position_embeddings
+        if attention_mask is not None and position_ids is None and fits:
+            position_ids = positions_from_mask(attention_mask)
+        vectors = self.embeddings(token_ids, segment_ids, position_ids)
+        output: EncoderOutput = self.encoder(
+            vectors,
+            attention_mask,
+            sequence_ids=sequence_ids,
+            keep_hidden_states=keep_hidden_states,
+            keep_attentions=keep_attentions,
+        )
+        return output
+
+    def head_logits(
+        self, name: str, last_hidden_state: Tensor, attention_mask: Tensor | None, positions: Tensor | None = None
+    ) -> Tensor:
+        """Return the logits of one head over encoder vectors (shapes: see the head).
+
+        `positions` are the places an mlm head predicts, (batch, places) int64; None = every place.
+        Raises SettingsError (a ValueError) when there is no such head.
+        """
+        if name not in self.heads:
+            have = ", ".join(self.heads) or "none"
+            raise SettingsError(f"the model has no head called {name!r}{nearest(name, self.heads)}; it has: {have}")
+        config = self.head_configs[name]
+        head = self.heads[name]
+        if config.kind == "mlm":
+            logits = head(last_hidden_state, self.embeddings.token_embeddings.weight, positions)
+        elif config.kind in ("token-classification", "span"):
+            logits = head(last_hidden_state)
+        elif config.needs_pooler:
+            assert self.pooler is not None
+            logits = head(self.pooler(last_hidden_state, attention_mask))
+        else:
+            if attention_mask is None:
+                attention_mask = last_hidden_state.new_ones(last_hidden_state.shape[:2], dtype=torch.bool)
+            logits = head(pool(last_hidden_state, attention_mask, config.pooling))
+        assert isinstance(logits, Tensor)
+        return logits
