@@ -1,1 +1,28 @@
-"""FILES <-> ROWS -> BATCHES: readers, writers, batching; never imports model, never torch."""
+"""Files into rows, rows into batches, vectors onto disk and back. Knows no torch and no model."""
+
+from anaume.data.batching import pad, pad_to, padding_share, token_budget_batches
+from anaume.data.files import TextFile, atomic_file, atomic_text, open_text
+from anaume.data.records import FORMATS
+from anaume.data.rows import TEXT_COLUMNS, Row, read_rows
+from anaume.data.stored import StoredVectors, join, read_vectors
+from anaume.data.vectors import VectorWriter, open_vectors
+
+__all__ = [
+    "FORMATS",
+    "TEXT_COLUMNS",
+    "Row",
+    "StoredVectors",
+    "TextFile",
+    "VectorWriter",
+    "atomic_file",
+    "atomic_text",
+    "join",
+    "open_text",
+    "open_vectors",
+    "pad",
+    "pad_to",
+    "padding_share",
+    "read_rows",
+    "read_vectors",
+    "token_budget_batches",
+]

@@ -1,0 +1,292 @@
+"""Text in, whole files out: the two places where bytes on disk meet the rest of anaume.
+
+`open_text` reads lines the way corpora need them: only LF and CRLF end a line, so U+2028, U+0085, VT and their kin stay
+in the text; byte-order marks are honoured and removed; gzip is seen through, by content and not by name; bytes that
+do not decode are an error that names the place, or are replaced and counted.
+
+`atomic_file` writes a file that appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import gzip
+import io
+import os
+import secrets
+import stat
+import sys
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Literal, Self, TextIO, cast
+
+from anaume.errors import AnaumeWarning, DataError, SettingsError
+
+STDIN = "-"
+
+_GZIP = b"\x1f\x8b"  # no UTF-8 text starts so: 0x8b can't follow 0x1f
+# Longest first: the UTF-32 little-endian mark begins with the UTF-16 one.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+DecodeErrors = Literal["strict", "replace"]
+
+
+class TextFile:
+    """A text open for reading: go through `lines()` once, and close it (or use `with`).
+
+    name is for messages; replaced counts the malformed byte sequences read as U+FFFD so far (0 unless
+    errors="replace"). Closing warns (AnaumeWarning) with that count.
+    """
+
+    def __init__(
+        self, name: str, stream: io.BufferedReader, owned: BinaryIO | None, encoding: str, errors: str
+    ) -> None:
+        self.name = name
+        self.encoding = encoding
+        self.replaced = 0
+        self._stream = stream
+        self._owned = owned  # None for stdin, which is the process's to close
+        self._errors = errors
+        self._line = 1
+        self._offset = 0  # bytes handed to the decoder, in the uncompressed text
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file (never the process's stdin); warn once if bytes were replaced."""
+        if self._owned is not None:
+            self._owned.close()
+        if self.replaced:
+            count, self.replaced = self.replaced, 0
+            warnings.warn(
+                f"{self.name}: {count} malformed {self.encoding} byte sequences were read as U+FFFD",
+                AnaumeWarning,
+                stacklevel=2,
+            )
+
+    def lines(self, *, keep_ends: bool = False) -> Iterator[str]:
+        """Yield each line, without its LF or CRLF unless keep_ends. A last line without a newline counts.
+
+        Raises:
+            DataError: bytes that are not in the encoding (names line and byte offset), or a file that can't be read.
+        """
+        decoder = codecs.getincrementaldecoder(self.encoding)(self._errors)
+        # What "ignore" leaves of U+FFFD was in the file; what "replace" has beyond that was put there.
+        genuine = codecs.getincrementaldecoder(self.encoding)("ignore") if self._errors == "replace" else None
+        pending, at_start = "", True
+        while True:
+            piece = self._read_piece()
+            text = self._decode(decoder, piece)
+            if genuine is not None:
+                self.replaced += text.count("\ufffd") - genuine.decode(piece, final=not piece).count("\ufffd")
+            if at_start and text:
+                text, at_start = text.removeprefix("\ufeff"), False
+            *whole, pending = (pending + text).split("\n")
+            for line in whole:
+                self._line += 1
+                yield line + "\n" if keep_ends else line.removesuffix("\r")
+            if not piece:
+                break
+        if pending:
+            yield pending
+
+    def _read_piece(self) -> bytes:
+        """Return the bytes up to the next 0x0A (in UTF-16 that may lie inside a character), or b"" at the end."""
+        try:
+            return self._stream.readline()
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{self.name}: line {self._line}: can't be read further: {error}") from error
+
+    def _decode(self, decoder: codecs.IncrementalDecoder, piece: bytes) -> str:
+        start = self._offset - len(decoder.getstate()[0])
+        self._offset += len(piece)
+        try:
+            return decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as error:
+            line = self._line + error.object[: error.start].decode(self.encoding, "ignore").count("\n")
+            raise DataError(
+                f"{self.name}: line {line}, byte {start + error.start}: not {self.encoding}: {error.reason} "
+                f"({error.object[error.start : error.start + 4].hex(' ')}); pass encoding='latin-1' or what the "
+                "file is in, or errors='replace' to read U+FFFD there and have them counted"
+            ) from error
+
+
+def open_text(path: str | Path, *, encoding: str = "utf-8", errors: DecodeErrors = "strict") -> TextFile:
+    """Open a text for reading; "-" is stdin. Gzip is recognised by content, whatever the name.
+
+    encoding "utf-8" (the default) also reads UTF-16 and UTF-32 that carry their mark. A named encoding is taken at its
+    word, except that a file whose mark says otherwise is refused rather than misread. The locale plays no part.
+
+    Raises:
+        DataError: the file can't be opened, or its first bytes contradict the encoding.
+        SettingsError: an unknown encoding or error policy.
+    """
+    if errors not in ("strict", "replace"):
+        raise SettingsError(f"errors is {errors!r}, expected 'strict' or 'replace'")
+    try:
+        b"a".decode(encoding, "replace")  # codecs.lookup would also take base64 and other non-texts
+    except LookupError as error:
+        raise SettingsError(
+            f"unknown encoding {encoding!r}; Python's names are meant, such as 'utf-8', 'cp932'"
+        ) from error
+    name = source_name(path)
+    owned = None
+    try:
+        if str(path) == STDIN:
+            source = cast(BinaryIO, sys.stdin.buffer)
+        else:
+            source = owned = open(path, "rb")  # noqa: SIM115  TextFile closes it
+        head, stream = _peek(source)
+        if head.startswith(_GZIP):
+            head, stream = _peek(cast(BinaryIO, gzip.GzipFile(fileobj=stream)))
+        return TextFile(name, stream, owned, _true_encoding(name, head, encoding), errors)
+    except (OSError, EOFError, zlib.error) as error:
+        if owned is not None:
+            owned.close()
+        raise DataError(f"{name}: can't be read: {getattr(error, 'strerror', None) or error}") from error
+    except DataError:
+        if owned is not None:
+            owned.close()
+        raise
+
+
+def source_name(path: str | Path) -> str:
+    """Return how messages call this input."""
+    return "<stdin>" if str(path) == STDIN else str(path)
+
+
+class _Rejoined(io.RawIOBase):
+    """The bytes already taken from a stream, then the rest of it: a peek that works on pipes, however slow."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if self._head:
+            taken, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
+        else:
+            # read1: one line typed into a pipe is handed on at once, not when a block is full.
+            taken = cast(io.BufferedIOBase, self._rest).read1(len(buffer))
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+def _peek(source: BinaryIO) -> tuple[bytes, io.BufferedReader]:
+    head = source.read(4)
+    return head, io.BufferedReader(_Rejoined(head, source), buffer_size=1 << 16)
+
+
+def _true_encoding(name: str, head: bytes, asked: str) -> str:
+    """Return the encoding to decode with: the mark's where the default was asked, else the one asked."""
+    canonical = codecs.lookup(asked).name.removesuffix("-sig")
+    for mark, marked in _MARKS:
+        if head.startswith(mark):
+            if canonical == "utf-8" or canonical == marked:
+                return marked
+            if canonical.startswith(marked):  # utf-16-le on FF FE: right, and lines() drops the mark
+                return canonical
+            raise DataError(
+                f"{name}: starts with the mark of {marked}, but encoding={asked!r} was asked; leave encoding out, "
+                "or remove the mark if the file is not what it says"
+            )
+    every_second_is_nul = len(head) == 4 and (head[0] == head[2] == 0) != (head[1] == head[3] == 0)
+    if canonical == "utf-8" and every_second_is_nul:
+        raise DataError(f"{name}: looks like UTF-16 without its mark; pass encoding='utf-16-le' or 'utf-16-be'")
+    return canonical
+
+
+@contextmanager
+def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
+    """Give a binary file to write; it takes the place of `path` when the block ends well.
+
+    It is a temporary sibling, flushed to disk and then renamed over `path`. If the block raises, the temporary is
+    removed and `path` is as it was; after a kill at any moment `path` is the old or the new file, whole (a hidden
+    `.anaume-*.tmp` may be left beside it). The mode of a file that was there is kept, and a link stays a link.
+
+    Raises:
+        DataError: a missing or read-only folder, a target that is no regular file, or a full disk.
+    """
+    target = Path(os.path.realpath(path))
+    mode = _writable_mode(path, target)
+    # A short name of its own: the target's may already be as long as the file system allows.
+    temporary = target.parent / f".anaume-{secrets.token_hex(8)}.tmp"
+    try:
+        file = open(temporary, "xb")  # noqa: SIM115  closed before the rename
+    except OSError as error:
+        raise DataError(f"{path}: can't be written: {error.strerror}") from error
+    try:
+        yield file
+        file.flush()
+        if mode is not None:
+            os.chmod(temporary, mode)
+        os.fsync(file.fileno())
+        file.close()
+        os.replace(temporary, target)
+    except BaseException as error:
+        with suppress(OSError):  # closing tries to flush once more, in vain on a full disk
+            file.close()
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise DataError(f"{path}: {error.strerror}; nothing was written and an older file is untouched") from error
+        raise
+    _sync_folder(target.parent)
+
+
+@contextmanager
+def atomic_text(path: str | Path) -> Iterator[TextIO]:
+    """`atomic_file` for text: UTF-8 whatever the locale, and "\\n" written as it is."""
+    with atomic_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        try:
+            yield text
+            text.flush()
+        finally:
+            with suppress(OSError):
+                text.detach()  # or its end would close the file before it is synced
+
+
+def _writable_mode(path: str | Path, target: Path) -> int | None:
+    """Refuse what can't be replaced by a file; return the permission bits of a file that is there."""
+    if not target.parent.is_dir():
+        raise DataError(f"{path}: the folder {target.parent} does not exist; make it first")
+    try:
+        status = target.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"{path}: can't be written: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+        raise DataError(f"{path}: is {kind}; name a file to write")
+    return stat.S_IMODE(status.st_mode)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where a folder can be opened (not on Windows)."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
