@@ -1,0 +1,253 @@
+"""Tokenizer: the facade over rules, vocabulary and the Rust pipeline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from anaume.errors import SettingsError, TokenizerError
+from anaume.tokenization.encoding import Encoding, Pieces
+from anaume.tokenization.foreign import read_directory, read_tokenizer_json
+from anaume.tokenization.learning import TrainingReport, learn_vocabulary
+from anaume.tokenization.pipeline import build_pipeline
+from anaume.tokenization.rules import TokenizerRules
+from anaume.tokenization.saving import write_directory
+from anaume.tokenization.selfcheck import SelfCheck, check_tokenizer
+from anaume.tokenization.truncation import Truncation, check_max_length, check_truncation, kept_counts
+from anaume.tokenization.vocabulary import check_vocab, first_vocab_difference, read_vocab, vocab_notes
+from anaume.tokenization.windows import window_spans
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class Tokenizer:
+    """Text to token ids and back. It is its rules and its ordered vocabulary, and nothing else decides an id.
+
+    Safe to share between threads; can be pickled and copied. Raises TokenizerError when the vocabulary does not fit
+    the rules, MissingExtra for words="mecab" without fugashi and unidic-lite.
+    """
+
+    def __init__(
+        self,
+        vocab: Sequence[str],
+        rules: TokenizerRules | None = None,
+        *,
+        notes: Iterable[str] = (),
+        training_report: TrainingReport | None = None,
+    ) -> None:
+        self.rules = rules if rules is not None else TokenizerRules()
+        self.notes = tuple(notes)
+        self.training_report = training_report
+        self._vocab = tuple(vocab)
+        check_vocab(self._vocab, self.rules)
+        self._ids = {token: token_id for token_id, token in enumerate(self._vocab)}
+        self._pipeline = build_pipeline(self.rules, self._vocab)
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
+            self._ids[token] for token in self.rules.specials
+        )
+
+    # Where tokenizers come from
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Tokenizer:
+        """Read a tokenizer.json; what the rules can't express is refused by name. Raises TokenizerError."""
+        rules, vocab, notes = read_tokenizer_json(path)
+        return cls(vocab, rules, notes=notes)
+
+    @classmethod
+    def from_vocab(cls, path: str | Path, **flags: Any) -> Tokenizer:
+        """Read a vocab.txt; `flags` are TokenizerRules fields. Raises TokenizerError, SettingsError."""
+        vocab = read_vocab(path)
+        return cls(vocab, TokenizerRules.from_dict(flags), notes=vocab_notes(vocab))
+
+    @classmethod
+    def from_directory(cls, path: str | Path) -> Tokenizer:
+        """Read a Hugging Face or anaume directory: tokenizer.json, else vocab.txt with tokenizer_config.json.
+
+        Raises TokenizerError, also for a tokenizer class that is not a BERT one, by its name.
+        """
+        rules, vocab, notes = read_directory(path)
+        return cls(vocab, rules, notes=notes)
+
+    @classmethod
+    def train(
+        cls,
+        source: Iterable[str | Path] | str | Path,
+        *,
+        vocab_size: int,
+        min_frequency: int = 2,
+        limit_alphabet: int | None = None,
+        **flags: Any,
+    ) -> Tokenizer:
+        """Learn a vocabulary from texts, or from text files (one text a line).
+
+        source: texts; or Path objects, or names of existing files, read as UTF-8 text files.
+        vocab_size: the most entries; fewer when the texts have no more to give.
+        min_frequency: a learned piece must occur as often ("wordpiece").
+        limit_alphabet: keep only that many most frequent characters; what is lost stands in training_report.
+        flags: TokenizerRules fields.
+
+        The same texts give the same ids in the same order, in every process. Raises SettingsError, TokenizerError,
+        DataError.
+        """
+        rules = TokenizerRules.from_dict(flags)
+        vocab, report = learn_vocabulary(
+            source, rules, vocab_size=vocab_size, min_frequency=min_frequency, limit_alphabet=limit_alphabet
+        )
+        return cls(vocab, rules, training_report=report)
+
+    def save(self, directory: str | Path, *, max_length: int | None = None) -> list[str]:
+        """Write the tokenizer's files, readable by transformers, and return their names.
+
+        vocab.txt, tokenizer_config.json, special_tokens_map.json and, unless words="mecab", tokenizer.json.
+        max_length: written as model_max_length.
+        """
+        return write_directory(directory, self.rules, self._vocab, self._pipeline, max_length=max_length)
+
+    # What it is
+
+    @property
+    def vocab(self) -> list[str]:
+        """The entries in the order of their ids."""
+        return list(self._vocab)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of entries: rows an embedding table needs."""
+        return len(self._vocab)
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of an entry, None when there is none."""
+        return self._ids.get(token)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 (hex) over the rules and the ordered vocabulary, as canonical JSON."""
+        content = {"rules": self.rules.to_dict(), "vocab": self._vocab}
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    @cached_property
+    def self_check(self) -> SelfCheck:
+        """What a user should know about this vocabulary under these rules; computed when first asked."""
+        return check_tokenizer(self)
+
+    # Text -> ids
+
+    def encode(
+        self,
+        text: str,
+        pair: str | None = None,
+        *,
+        max_length: int | None = None,
+        truncation: Truncation = "longest-first",
+    ) -> Encoding:
+        """Encode one text or pair; at most `max_length` ids, special tokens included.
+
+        Raises SettingsError for wrong arguments, TokenizerError when the truncation asked for can't make room.
+        """
+        pairs = None if pair is None else [pair]
+        return self.encode_batch([text], pairs, max_length=max_length, truncation=truncation)[0]
+
+    def encode_batch(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        max_length: int | None = None,
+        truncation: Truncation = "longest-first",
+    ) -> list[Encoding]:
+        """Encode many texts or pairs, in parallel; as `encode` of each."""
+        check_truncation(truncation)
+        check_max_length(max_length, 1 if pairs is None else 2)
+        encodings = [Encoding(pieces, self.unk_id) for pieces in self._pieces(texts, pairs)]
+        if max_length is None:
+            return encodings
+        return [
+            encoding if len(encoding) <= max_length else self._shorten(encoding, max_length, truncation)
+            for encoding in encodings
+        ]
+
+    def windows(self, text: str, *, max_length: int, stride: int, question: str | None = None) -> list[Encoding]:
+        """Cut a long text into overlapping windows, [CLS] window [SEP] or [CLS] question [SEP] window [SEP].
+
+        max_length: the most ids in a window; stride: the pieces that neighbouring windows share.
+        Offsets are positions in the whole text; the windows together hold every piece, and an empty text gives one.
+        Raises TokenizerError when the question leaves no room, SettingsError for wrong arguments.
+        """
+        texts, pairs = ([text], None) if question is None else ([question], [text])
+        check_max_length(max_length, 1 if question is None else 2)
+        pieces = self._pieces(texts, pairs)[0]
+        fixed = tuple((0, count) for count in pieces.counts[:-1])
+        room = max_length - len(pieces.counts) - 1 - sum(pieces.counts[:-1])
+        spans = window_spans(pieces.counts[-1], room, stride)
+        return [Encoding(pieces, self.unk_id, (*fixed, span)) for span in spans]
+
+    def _shorten(self, encoding: Encoding, max_length: int, truncation: Truncation) -> Encoding:
+        pieces = encoding._pieces
+        counts = kept_counts(pieces.counts, max_length - len(pieces.counts) - 1, truncation)
+        return Encoding(pieces, self.unk_id, tuple((0, count) for count in counts))
+
+    def _pieces(self, texts: Sequence[str], pairs: Sequence[str] | None) -> list[Pieces]:
+        if isinstance(texts, str) or isinstance(pairs, str):
+            raise SettingsError("a list of texts was expected, and a single string came; use encode for one text")
+        rows: list[Any] = list(texts)
+        if pairs is not None:
+            seconds = list(pairs)
+            if len(seconds) != len(rows):
+                raise SettingsError(f"texts and pairs must be equally many; got {len(rows)} and {len(seconds)}")
+            rows = list(zip(rows, seconds, strict=True))
+        sides = [(row,) for row in rows] if pairs is None else rows
+        try:
+            raws = self._pipeline.encode_batch(rows)
+        except TypeError:
+            # Either not text at all, or text with lone surrogates, which Rust strings can't hold.
+            cleaned = [tuple(_clean(text, index) for text in row) for index, row in enumerate(sides)]
+            raws = self._pipeline.encode_batch([row[0] if len(row) == 1 else row for row in cleaned])
+        return [Pieces(raw, row) for raw, row in zip(raws, sides, strict=True)]
+
+    # Ids -> text
+
+    def decode(self, token_ids: Iterable[int], *, keep_special: bool = False) -> str:
+        """Return readable text: "##" pieces joined, blanks before punctuation removed; characters joined as they are.
+
+        What normalisation removed (case, accents, blanks) can't come back; for text as it was written, cut the
+        original by the offsets. Raises TokenizerError for an id outside the vocabulary.
+        """
+        tokens = []
+        specials = {self.pad_id, self.cls_id, self.sep_id, self.mask_id}
+        for token_id in token_ids:
+            if not 0 <= token_id < len(self._vocab):
+                raise TokenizerError(f"token id {token_id} is outside the vocabulary of {len(self._vocab)} entries")
+            if keep_special or token_id not in specials:
+                tokens.append(self._vocab[token_id])
+        if self.rules.subwords == "character":
+            return "".join(tokens)
+        return str(self._pipeline.decoder.decode(tokens))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (list(self._vocab), self.rules.to_dict(), self.notes, self.training_report)
+
+    def __repr__(self) -> str:
+        rules = self.rules
+        return f"Tokenizer(words={rules.words!r}, subwords={rules.subwords!r}, vocab_size={self.vocab_size})"
+
+
+def first_difference(one: Tokenizer, other: Tokenizer) -> tuple[int, str | None, str | None] | None:
+    """Return (id, token of one, token of the other) where two vocabularies first differ; None when they are equal."""
+    return first_vocab_difference(one.vocab, other.vocab)
+
+
+def _clean(text: object, index: int) -> str:
+    if not isinstance(text, str):
+        raise SettingsError(f"every text must be a str; item {index} is {type(text).__name__}")
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def _rebuild(vocab: list[str], rules: dict[str, Any], notes: tuple[str, ...], report: Any) -> Tokenizer:
+    return Tokenizer(vocab, TokenizerRules.from_dict(rules), notes=notes, training_report=report)
