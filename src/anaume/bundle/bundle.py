@@ -1,0 +1,227 @@
+"""Bundle: tokenizer, model, pooling and record as one thing that can't drift apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from anaume.bundle.embedding import EmbedReport, LongPolicy, embed_texts
+from anaume.bundle.find import find_bundle
+from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
+from anaume.bundle.parts import BundleParts
+from anaume.bundle.read import read_bundle
+from anaume.bundle.write import write_bundle
+from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig, HeadKind
+from anaume.data import pad
+from anaume.engines import Batch, Precision, TorchEngine, Vectors
+from anaume.errors import SettingsError
+from anaume.model import Bert
+from anaume.tokenization import Tokenizer
+
+
+@dataclass(frozen=True)
+class TokenVectors:
+    """The contextual vectors of one text, token by token."""
+
+    tokens: tuple[str, ...]
+    """Special tokens included."""
+    offsets: tuple[tuple[int, int], ...]
+    """Character positions of each token in the original text; (0, 0) for special tokens."""
+    layers: tuple[int, ...]
+    """Which layers the vectors are from; 0 = the input embeddings."""
+    vectors: Vectors
+    """(layers, tokens, hidden_size) float32."""
+
+
+class Bundle:
+    """Everything that must not drift apart, held by one object: `tokenizer`, `model`, `embedding`, `record`.
+
+    Make one with `anaume.load`, `Bundle.load` or `Bundle.new`. Its methods may be called from many threads at once.
+    """
+
+    def __init__(self, parts: BundleParts, *, precision: Precision = "float32", device: str = "auto") -> None:
+        self.parts = parts
+        self.precision: Precision = precision
+        self._engines: dict[str, TorchEngine] = {}
+        self._device = device
+        self._engine(None)  # a wrong precision or device is said now, not at the first text
+
+    # -- making, loading, saving ---------------------------------------------------------------------------------
+
+    @classmethod
+    def new(
+        cls,
+        tokenizer: Tokenizer,
+        config: EncoderConfig,
+        *,
+        heads: Sequence[HeadKind] | Mapping[str, HeadConfig] = (),
+        embedding: EmbeddingConfig | None = None,
+        seed: int = 0,
+    ) -> Self:
+        """Return an untrained bundle; the same seed draws the same weights.
+
+        heads      kinds that need no labels ("mlm", "nsp", ...), or name -> HeadConfig
+        embedding  how texts become vectors; None = mean pooling without a warrant (embed warns)
+
+        Raises SettingsError (a ValueError) when the tokenizer and the config have different vocabulary sizes.
+        """
+        if tokenizer.vocab_size != config.vocab_size:
+            raise SettingsError(
+                f"the tokenizer has {tokenizer.vocab_size} tokens but config.vocab_size is {config.vocab_size}: "
+                "they must be equal"
+            )
+        named = heads if isinstance(heads, Mapping) else {kind: HeadConfig(kind=kind) for kind in heads}
+        model = Bert(config, named, seed=seed)
+        if embedding is None:
+            embedding = EmbeddingConfig(max_length=config.max_position_embeddings)
+        return cls(BundleParts.untrained(tokenizer, model, embedding))
+
+    @classmethod
+    def load(cls, name_or_path: str | Path, *, precision: Precision = "float32", device: str = "auto") -> Self:
+        """Open a bundle, or a Hugging Face or sentence-transformers directory: see `anaume.load`."""
+        return cls(read_bundle(find_bundle(name_or_path)), precision=precision, device=device)
+
+    def save(self, path: str | Path) -> None:
+        """Write the bundle as a directory that transformers and sentence-transformers open too.
+
+        Kill-safe: afterwards the directory holds the old bundle or the new one, whole. Raises BundleError (a
+        ValueError) when `path` holds something that is not a bundle, or can't be written.
+        """
+        write_bundle(self.parts, Path(path))
+
+    # -- its parts -----------------------------------------------------------------------------------------------
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to token IDs."""
+        return self.parts.tokenizer
+
+    @property
+    def model(self) -> Bert:
+        """The torch module; it may be trained in place, and `embed` then uses the trained weights."""
+        return self.parts.model
+
+    @property
+    def config(self) -> EncoderConfig:
+        """The shape of the encoder."""
+        return self.model.config
+
+    @property
+    def embedding(self) -> EmbeddingConfig:
+        """Pooling, normalisation, lengths and prompts."""
+        return self.parts.embedding
+
+    @property
+    def embedding_size(self) -> int:
+        """The length of the vectors `embed` returns."""
+        return self.config.hidden_size
+
+    @property
+    def device(self) -> str:
+        """Where texts are embedded unless a call says otherwise."""
+        return self._engine(None).device
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the vectors this bundle makes (hashes all weights: about 0.1 s for 22 M parameters)."""
+        return vector_fingerprint(self.tokenizer, weights_fingerprint(self.model), self.embedding)
+
+    def with_embedding(self, embedding: EmbeddingConfig) -> Self:
+        """Return a bundle of the same tokenizer and weights that pools, cuts or prompts differently."""
+        return type(self)(replace(self.parts, embedding=embedding), precision=self.precision, device=self._device)
+
+    # -- using it ------------------------------------------------------------------------------------------------
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        as_: str | None = None,
+        long: LongPolicy = "truncate",
+        device: str | None = None,
+        progress: bool = False,
+    ) -> Vectors:
+        """Return one vector a text, (n, embedding_size) float32, in input order; see `embed_report`."""
+        return self._embed(texts, as_, long, device, progress, fingerprint="").vectors
+
+    def embed_report(
+        self,
+        texts: Sequence[str],
+        *,
+        as_: str | None = None,
+        long: LongPolicy = "truncate",
+        device: str | None = None,
+        progress: bool = False,
+    ) -> EmbedReport:
+        """Embed texts and say what the model saw of them.
+
+        as_       the name of a prompt of the bundle, such as "query" or "passage"; None = the bundle's default
+        long      texts over embedding.max_length tokens: "truncate" cuts them, "window" averages the vectors of
+                  their windows weighted by tokens, "error" refuses them
+        device    "cpu", "cuda", ...; None = the bundle's own
+        progress  shows a bar on stderr
+
+        The vectors don't depend on how the texts are batched: float32 unit vectors agree within 1e-5. What was cut,
+        unknown or unfit is in the report and in one AnaumeWarning. Raises SettingsError for a wrong argument,
+        DataError for a text that is no string or, under "error", is too long (both ValueErrors).
+        """
+        return self._embed(texts, as_, long, device, progress, fingerprint=self.fingerprint)
+
+    def hidden_states(self, texts: Sequence[str], *, layers: Sequence[int] | None = None) -> list[TokenVectors]:
+        """Return the contextual vectors of every token of every text, special tokens included.
+
+        layers  which layers, 0 = input embeddings, negative from the end; None = the last one
+
+        Texts over embedding.max_length tokens are refused (DataError): cut vectors would not be the text's.
+        """
+        wanted = [-1] if layers is None else list(layers)
+        count = self.config.num_hidden_layers + 1
+        for layer in wanted:
+            if not -count <= layer < count:
+                raise SettingsError(f"layer {layer} is not one of the {count} (0 = input, {count - 1} = last)")
+        engine = self._engine(None)
+        results = []
+        for text in texts:
+            encoding = self.tokenizer.encode(text, max_length=self.embedding.max_length, truncation="error")
+            token_ids, attention_mask = pad([encoding.token_ids], self.tokenizer.pad_id)
+            states = engine.hidden_states(Batch(token_ids, attention_mask)).hidden_states
+            assert states is not None
+            vectors = np.stack([states[layer][0].numpy() for layer in wanted])
+            layers_named = tuple(layer % count for layer in wanted)
+            results.append(TokenVectors(tuple(encoding.tokens), tuple(encoding.offsets), layers_named, vectors))
+        return results
+
+    def _embed(
+        self,
+        texts: Sequence[str],
+        as_: str | None,
+        long: LongPolicy,
+        device: str | None,
+        progress: bool,
+        fingerprint: str,
+    ) -> EmbedReport:
+        return embed_texts(
+            texts,
+            tokenizer=self.tokenizer,
+            engine=self._engine(device),
+            embedding=self.embedding,
+            embedding_size=self.embedding_size,
+            fingerprint=fingerprint,
+            as_=as_,
+            long=long,
+            progress=progress,
+        )
+
+    def _engine(self, device: str | None) -> TorchEngine:
+        wanted = self._device if device is None else device
+        if wanted not in self._engines:
+            self._engines[wanted] = TorchEngine(self.model, self.embedding, precision=self.precision, device=wanted)
+        return self._engines[wanted]
+
+    def __repr__(self) -> str:
+        shape = f"{self.config.num_hidden_layers} layers x {self.config.hidden_size}"
+        return f"Bundle({self.parts.source or 'new'}, {shape}, {self.tokenizer.vocab_size} tokens, {self.precision})"

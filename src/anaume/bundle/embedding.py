@@ -1,0 +1,213 @@
+"""From texts to vectors: prompt, tokens, windows, batches by length, engine, back into input order."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from anaume.config import EmbeddingConfig
+from anaume.data import pad, token_budget_batches
+from anaume.engines import Batch, Engine, Vectors
+from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
+from anaume.logs import get_logger
+from anaume.tokenization import Encoding, Tokenizer, voicing_lost
+
+log = get_logger(__name__)
+
+LongPolicy = Literal["truncate", "window", "error"]
+LONG_POLICIES: tuple[LongPolicy, ...] = ("truncate", "window", "error")
+
+UNKNOWN_LIMIT = 0.05
+"""Above this share of [UNK] pieces a call warns: the vocabulary does not fit the text."""
+CHUNK = 16_384
+"""Texts that are tokenised and sorted at once: enough to fill batches of equal length, bounded in memory."""
+
+
+@dataclass(frozen=True)
+class EmbedReport:
+    """Vectors, and what the model saw of the texts."""
+
+    vectors: Vectors
+    """(n, embedding_size) float32, in input order."""
+    coverage: npt.NDArray[np.float64]
+    """(n,): the share of each text's pieces that the model saw, 0 to 1."""
+    pieces: int
+    """Pieces of all texts, special tokens apart."""
+    unknown: int
+    """How many of them the vocabulary does not hold."""
+    fingerprint: str
+    """Of the model that made the vectors: vectors of different fingerprints must not be compared."""
+    precision: str
+    """The precision they were computed in."""
+    messages: tuple[str, ...]
+    """What the call warned about, in words."""
+
+    @property
+    def unknown_share(self) -> float:
+        """The share of unknown pieces, 0 to 1."""
+        return self.unknown / self.pieces if self.pieces else 0.0
+
+    @property
+    def cut(self) -> int:
+        """How many texts the model did not see whole."""
+        return int((self.coverage < 1.0).sum())
+
+
+def embed_texts(
+    texts: Sequence[str],
+    *,
+    tokenizer: Tokenizer,
+    engine: Engine,
+    embedding: EmbeddingConfig,
+    embedding_size: int,
+    fingerprint: str = "",
+    as_: str | None = None,
+    long: LongPolicy = "truncate",
+    progress: bool = False,
+) -> EmbedReport:
+    """Embed texts; `Bundle.embed_report` says what the arguments mean and what is raised."""
+    texts = _checked(texts)
+    if long not in LONG_POLICIES:
+        raise SettingsError(f"long must be one of {', '.join(LONG_POLICIES)}; got {long!r}{nearest(long, LONG_POLICIES)}")
+    prompt = _prompt(embedding, as_)
+    vectors = np.zeros((len(texts), embedding_size), dtype=np.float32)
+    coverage = np.ones(len(texts), dtype=np.float64)
+    pieces = unknown = 0
+    for start in _chunks(len(texts), progress):
+        rows = slice(start, start + CHUNK)
+        prompted = [prompt + text for text in texts[rows]] if prompt else list(texts[rows])
+        encodings = tokenizer.encode_batch(prompted, max_length=embedding.max_length)
+        chunk_coverage = np.array([encoding.coverage[0].share for encoding in encodings])
+        cut = np.flatnonzero(chunk_coverage < 1.0)
+        if len(cut) and long == "error":
+            raise _too_long(start + int(cut[0]), encodings[cut[0]], embedding.max_length, len(cut))
+        skipped = _prompt_length(tokenizer, prompt) if prompt and not embedding.include_prompt else 0
+        pieces += sum(encoding.pieces for encoding in encodings)
+        unknown += sum(encoding.unknown for encoding in encodings)
+        vectors[rows] = _embed_encodings(encodings, tokenizer, engine, embedding_size, skipped)
+        if len(cut) and long == "window":
+            for index in cut:
+                windows = tokenizer.windows(prompted[index], max_length=embedding.max_length, stride=0)
+                vectors[start + index] = _mean_of_windows(windows, tokenizer, engine, embedding, embedding_size, skipped)
+            chunk_coverage[cut] = 1.0
+        coverage[rows] = chunk_coverage
+    messages = tuple(_messages(texts, coverage, pieces, unknown, tokenizer, embedding))
+    if messages:
+        warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=3)
+    return EmbedReport(vectors, coverage, pieces, unknown, fingerprint, engine.precision, messages)
+
+
+def _checked(texts: Sequence[str]) -> Sequence[str]:
+    if isinstance(texts, (str, bytes)):
+        raise SettingsError(f"texts must be a list of strings; got one {type(texts).__name__}: put it into a list")
+    texts = list(texts)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"text {index} must be a string; got {type(text).__name__}: {text!r:.60}")
+    return texts
+
+
+def _prompt(embedding: EmbeddingConfig, as_: str | None) -> str:
+    name = embedding.default_prompt if as_ is None else as_
+    if name is None:
+        return ""
+    if name in embedding.prompts:
+        return embedding.prompts[name]
+    if as_ in ("query", "passage") and not embedding.prompts:
+        return ""  # a model without prompts embeds queries and passages alike
+    known = ", ".join(embedding.prompts) or "none"
+    raise SettingsError(f"the bundle has no prompt called {name!r}{nearest(name, embedding.prompts)}; it has: {known}")
+
+
+def _prompt_length(tokenizer: Tokenizer, prompt: str) -> int:
+    """Tokens of a row that belong to the prompt: [CLS] and the prompt's pieces (as sentence-transformers counts)."""
+    return len(tokenizer.encode(prompt).token_ids) - 1
+
+
+def _chunks(total: int, progress: bool) -> Iterator[int]:
+    starts = range(0, total, CHUNK)
+    if not progress:
+        yield from starts
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(starts, description="embedding", console=Console(stderr=True))
+
+
+def _embed_encodings(
+    encodings: Sequence[Encoding], tokenizer: Tokenizer, engine: Engine, embedding_size: int, skipped: int
+) -> Vectors:
+    """Embed rows in batches of similar length; the result is in the order of `encodings`."""
+    rows = [encoding.token_ids for encoding in encodings]
+    vectors = np.zeros((len(rows), embedding_size), dtype=np.float32)
+    for batch in token_budget_batches([len(row) for row in rows], engine.max_batch_tokens):
+        token_ids, attention_mask = pad([rows[index] for index in batch], tokenizer.pad_id)
+        pooling_mask = None
+        if skipped:
+            pooling_mask = attention_mask.copy()
+            pooling_mask[:, :skipped] = False
+        vectors[batch] = engine.embed(Batch(token_ids, attention_mask, pooling_mask=pooling_mask))
+    return vectors
+
+
+def _mean_of_windows(
+    windows: Sequence[Encoding],
+    tokenizer: Tokenizer,
+    engine: Engine,
+    embedding: EmbeddingConfig,
+    embedding_size: int,
+    skipped: int,
+) -> Vectors:
+    """One vector for a long text: its windows' vectors averaged, each weighted by its tokens."""
+    first = _embed_encodings(windows[:1], tokenizer, engine, embedding_size, skipped)
+    rest = _embed_encodings(windows[1:], tokenizer, engine, embedding_size, 0)  # only the first holds the prompt
+    weights = np.array([len(window.token_ids) for window in windows], dtype=np.float32)
+    mean: Vectors = np.average(np.concatenate([first, rest]), axis=0, weights=weights).astype(np.float32)
+    if embedding.normalize:
+        mean /= max(float(np.linalg.norm(mean)), 1e-12)
+    return mean
+
+
+def _too_long(index: int, encoding: Encoding, max_length: int, count: int) -> DataError:
+    total = encoding.coverage[0].total
+    return DataError(
+        f"text {index} has {total} pieces and does not fit into {max_length} tokens (max_length), nor do "
+        f"{count - 1} more texts near it: split them, or use long='window' or long='truncate'"
+    )
+
+
+def _messages(
+    texts: Sequence[str],
+    coverage: npt.NDArray[np.float64],
+    pieces: int,
+    unknown: int,
+    tokenizer: Tokenizer,
+    embedding: EmbeddingConfig,
+) -> Iterator[str]:
+    if embedding.pooling is None and len(texts):
+        yield (
+            "this bundle has no pooling: its encoder was never trained for similarity, so the mean of its token vectors "
+            "is a weak sentence vector; use a sentence-embedding bundle, or state a choice with `with_embedding`"
+        )
+    cut = coverage < 1.0
+    if cut.any():
+        yield (
+            f"{int(cut.sum())} of {len(texts)} texts were longer than {embedding.max_length} tokens and were cut "
+            f"(the model saw {coverage[cut].mean():.0%} of them on average): long='window' embeds them whole"
+        )
+    if pieces and unknown / pieces > UNKNOWN_LIMIT:
+        yield (
+            f"{unknown / pieces:.1%} of the pieces ({unknown} of {pieces}) are unknown to the vocabulary: it was not "
+            "made for this text; use a bundle whose vocabulary was"
+        )
+    if voicing_lost(tokenizer, texts):
+        yield (
+            "the tokenizer strips voicing marks (バス becomes ハス): for Japanese use a vocabulary made with "
+            "strip_accents=False and split_cjk=False, or words='mecab'"
+        )

@@ -1,0 +1,35 @@
+"""Cosine similarity of vectors, kept within its range."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from anaume.errors import DataError, SettingsError
+
+
+def similarity(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Return the cosine similarity of every vector of `a` with every vector of `b`.
+
+    a        (n, size) or (size,)
+    b        (m, size) or (size,)
+    returns  (n, m) float32 in -1 .. 1 (rounding would give 1.0000002 for a vector with itself); a zero vector has
+             similarity 0 with everything
+
+    Raises SettingsError (a ValueError) for other shapes, DataError for a vector that is not finite.
+    """
+    left, right = (np.atleast_2d(np.asarray(vectors, dtype=np.float32)) for vectors in (a, b))
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
+        raise SettingsError(f"vectors must be (n, size) and (m, size) of one size; got {left.shape} and {right.shape}")
+    for name, vectors in (("a", left), ("b", right)):
+        broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if len(broken):
+            raise DataError(f"row {broken[0]} of {name} is not finite, nor are {len(broken) - 1} more rows")
+    cosines: npt.NDArray[np.float32] = np.clip(_unit(left) @ _unit(right).T, -1.0, 1.0)
+    return cosines
+
+
+def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: npt.NDArray[np.float32] = vectors / np.maximum(lengths, 1e-12)
+    return unit

@@ -1,0 +1,127 @@
+"""The torch engine: the bundle's own model, in eval mode, without gradients, on CPU or GPU."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anaume.config import EmbeddingConfig
+from anaume.engines.protocol import PRECISIONS, Batch, Precision, Vectors
+from anaume.errors import SettingsError
+from anaume.logs import get_logger
+from anaume.model import Bert, EncoderOutput, pool
+
+log = get_logger(__name__)
+
+# Tokens of a batch. Larger batches leave the processor's caches, smaller ones waste its width; measured on two
+# machines with AVX-512 (docs/log.md). A GPU wants more work at once.
+CPU_BATCH_TOKENS: dict[Precision, int] = {"float32": 1024, "bfloat16": 2048}
+GPU_BATCH_TOKENS = 16384
+
+
+def pick_device(device: str) -> torch.device:
+    """Return the torch device for "auto" (cuda, then mps, then cpu) or a device's name.
+
+    Raises SettingsError (a ValueError) for a name torch does not know or a device that is not there.
+    """
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise SettingsError(f"device {device!r} can't be used here (try auto or cpu): {reason}") from None
+    return chosen
+
+
+class TorchEngine:
+    """Runs batches through a model that it never changes, from any number of threads.
+
+    The caller's model may be in training mode or be trained between two calls: the engine keeps a twin in eval mode
+    that shares its tensors (or holds them converted, on another device or in bfloat16) and remakes the twin when the
+    caller's tensors have changed.
+    """
+
+    name = "torch"
+
+    def __init__(
+        self, model: Bert, embedding: EmbeddingConfig, *, precision: Precision = "float32", device: str = "auto"
+    ) -> None:
+        if precision not in PRECISIONS:
+            raise SettingsError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
+        self._device = pick_device(device)
+        self._dtype = torch.float32 if precision == "float32" else torch.bfloat16
+        self._source = model
+        self._embedding = embedding
+        self._twin: Bert | None = None
+        self._twin_of: tuple[tuple[int, int], ...] = ()
+        self.precision: Precision = precision
+        self.device = str(self._device)
+        self.max_batch_tokens = CPU_BATCH_TOKENS[precision] if self._device.type == "cpu" else GPU_BATCH_TOKENS
+
+    def embed(self, batch: Batch) -> Vectors:
+        """Return one vector a row, (batch, embedding_size) float32: encoder, pooling, normalisation."""
+        with torch.inference_mode():
+            mask = torch.from_numpy(batch.attention_mask).to(self._device)
+            output = self._run(batch, mask)
+            counted = mask if batch.pooling_mask is None else torch.from_numpy(batch.pooling_mask).to(self._device)
+            vectors = pool(output.last_hidden_state.float(), counted, self._embedding.pooling or "mean")
+            if self._embedding.normalize:
+                vectors = F.normalize(vectors, dim=1)
+            result: Vectors = vectors.cpu().numpy()
+        return result
+
+    def hidden_states(self, batch: Batch, *, keep_attentions: bool = False) -> EncoderOutput:
+        """Return everything the encoder computes for a batch: every layer, in float32 on the CPU.
+
+        hidden_states is num_hidden_layers + 1 tensors (batch, seq_len, hidden_size); attentions, where asked for,
+        num_hidden_layers tensors (batch, heads, seq_len, seq_len).
+        """
+        with torch.inference_mode():
+            mask = torch.from_numpy(batch.attention_mask).to(self._device)
+            output = self._run(batch, mask, keep_hidden_states=True, keep_attentions=keep_attentions)
+
+        def home(tensors: tuple[Tensor, ...] | None) -> tuple[Tensor, ...] | None:
+            return None if tensors is None else tuple(tensor.float().cpu() for tensor in tensors)
+
+        return EncoderOutput(output.last_hidden_state.float().cpu(), home(output.hidden_states), home(output.attentions))
+
+    def _run(self, batch: Batch, mask: Tensor, **keep: bool) -> EncoderOutput:
+        log.debug(
+            "batch of %d rows, seq_len %d, padding share %.3f",
+            *batch.token_ids.shape,
+            1.0 - float(batch.attention_mask.mean()) if batch.attention_mask.size else 0.0,
+        )
+        token_ids = torch.from_numpy(batch.token_ids)
+        model = self._eval_twin()
+        if self._device.type != "cpu":
+            self._source.embeddings.check_ids(token_ids)  # on the host: the device would not say which ID was wrong
+            token_ids = token_ids.to(self._device)
+        segment_ids = None if batch.segment_ids is None else torch.from_numpy(batch.segment_ids).to(self._device)
+        # Without padding the bias would be all zeros: leaving it out spares an addition per layer.
+        full = bool(batch.attention_mask.all())
+        output: EncoderOutput = model(token_ids, None if full else mask, segment_ids, **keep)
+        return output
+
+    def _eval_twin(self) -> Bert:
+        tensors = list(self._source.parameters())
+        # A shared tensor shows every change by itself; a converted copy is stale once the version counter moves.
+        shared = self._dtype == torch.float32 and all(tensor.device == self._device for tensor in tensors)
+        state = tuple((tensor.data_ptr(), 0 if shared else tensor._version) for tensor in tensors)
+        if self._twin is None or state != self._twin_of:
+            with torch.inference_mode(False), torch.no_grad():
+                # The memo makes the copy keep the caller's parameters and buffers instead of duplicating them.
+                memo = {id(tensor): tensor for tensor in tensors}
+                twin = copy.deepcopy(self._source, memo)
+                if not shared:
+                    twin = copy.deepcopy(twin).to(device=self._device, dtype=self._dtype)
+                twin.eval()
+            self._twin, self._twin_of = twin, state
+            return twin
+        return self._twin

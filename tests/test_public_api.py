@@ -1,0 +1,33 @@
+"""The list of public names is the contract; everything else may move."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import anaume
+
+PUBLIC = """AnaumeError AnaumeWarning Bundle BundleError DataError EmbedReport EmbeddingConfig EncoderConfig Encoding
+HeadConfig InputEmbeddings MissingExtra SettingsError TokenVectors Tokenizer TokenizerError TokenizerRules
+generate_random_mask load mlm_loss similarity""".split()
+
+
+def test_the_public_names_are_these_and_all_resolve() -> None:
+    assert sorted(anaume.__all__) == sorted(PUBLIC)
+    for name in PUBLIC:
+        assert getattr(anaume, name).__doc__
+
+
+def test_importing_anaume_imports_nothing_heavy() -> None:
+    heavy = ("torch", "numpy", "tokenizers", "pyarrow", "rich", "typer", "sklearn", "transformers")
+    code = f"import sys, anaume; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_the_tokenizer_and_the_data_layer_work_without_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; "
+        "from anaume.tokenization import Tokenizer; import anaume.data; "
+        "print(Tokenizer.train(['the dog is cute'], vocab_size=40).encode('the dog').tokens)"
+    )
+    assert "[CLS]" in subprocess.check_output([sys.executable, "-c", code], text=True)
