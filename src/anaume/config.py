@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar
@@ -11,12 +12,14 @@ from anaume.errors import SettingsError, nearest
 
 Activation = Literal["gelu", "gelu_tanh", "relu"]
 PoolingMethod = Literal["cls", "mean", "max", "mean_sqrt"]
+Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 HeadKind = Literal[
     "mlm", "nsp", "classification", "multi-label", "regression", "token-classification", "span", "multiple-choice"
 ]
 
 ACTIVATIONS: tuple[Activation, ...] = ("gelu", "gelu_tanh", "relu")
 POOLING_METHODS: tuple[PoolingMethod, ...] = ("cls", "mean", "max", "mean_sqrt")
+SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot", "euclidean", "manhattan")
 HEAD_KINDS: tuple[HeadKind, ...] = (
     "mlm",
     "nsp",
@@ -46,9 +49,13 @@ def require_positive(**sizes: int) -> None:
             raise SettingsError(f"{name} must be positive, a whole number; got {value!r}")
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _require_share(**shares: float) -> None:
     for name, value in shares.items():
-        if not 0.0 <= value < 1.0:
+        if not _is_number(value) or not 0.0 <= value < 1.0:
             raise SettingsError(f"{name} must be at least 0 and below 1; got {value!r}")
 
 
@@ -56,12 +63,17 @@ _T = TypeVar("_T")
 
 
 def _from_mapping(cls: type[_T], given: Mapping[str, Any]) -> _T:
-    known = [setting.name for setting in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    settings = dataclasses.fields(cls)  # type: ignore[arg-type]
+    known = [setting.name for setting in settings]
     for key in given:
         if key not in known:
             raise SettingsError(
                 f"{cls.__name__} has no setting {key!r}{nearest(key, known)}; it has: {', '.join(known)}"
             )
+    for setting in settings:
+        optional = setting.default is not dataclasses.MISSING or setting.default_factory is not dataclasses.MISSING
+        if not optional and setting.name not in given:
+            raise SettingsError(f"{cls.__name__} needs the setting {setting.name!r}; got: {', '.join(given) or 'none'}")
     return cls(**given)
 
 
@@ -121,11 +133,11 @@ class EncoderConfig:
         _require_share(hidden_dropout=self.hidden_dropout, attention_dropout=self.attention_dropout)
         if self.activation not in ACTIVATIONS:
             raise SettingsError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {self.activation!r}")
-        if self.layer_norm_eps <= 0 or self.initializer_range <= 0:
-            raise SettingsError(
-                "layer_norm_eps and initializer_range must be positive; got "
-                f"{self.layer_norm_eps!r} and {self.initializer_range!r}"
-            )
+        for name, value in (("layer_norm_eps", self.layer_norm_eps), ("initializer_range", self.initializer_range)):
+            if not _is_number(value) or value <= 0:
+                raise SettingsError(f"{name} must be a positive number; got {value!r}")
+        if not isinstance(self.causal, bool):
+            raise SettingsError(f"causal must be true or false; got {self.causal!r}")
 
     @property
     def head_size(self) -> int:
@@ -166,6 +178,8 @@ class HeadConfig:
     """Dropout before the last linear layer."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.labels, str):
+            raise SettingsError(f"labels must be a list of names; got the one text {self.labels!r}")
         object.__setattr__(self, "labels", tuple(self.labels))
         if self.kind not in HEAD_KINDS:
             raise SettingsError(f"no head is called {self.kind!r}{nearest(str(self.kind), HEAD_KINDS)}")
@@ -173,6 +187,11 @@ class HeadConfig:
             raise SettingsError(f"pooling must be one of {', '.join(POOLING_METHODS)}; got {self.pooling!r}")
         require_positive(head_layers=self.head_layers)
         _require_share(dropout=self.dropout)
+        if not self.reads_text and (self.head_layers != 1 or self.pooling != "cls"):
+            raise SettingsError(
+                f"head_layers and pooling are for classification, multi-label and regression; a {self.kind} head got "
+                f"head_layers={self.head_layers}, pooling={self.pooling!r}"
+            )
         named = self.kind in ("classification", "multi-label", "token-classification")
         if named and not self.labels:
             raise SettingsError(f"a {self.kind} head needs the names of its labels")
@@ -182,10 +201,14 @@ class HeadConfig:
             raise SettingsError(f"label names must differ; got {', '.join(self.labels)}")
 
     @property
+    def reads_text(self) -> bool:
+        """Whether it is a text head: one prediction from one vector a text, with `head_layers` and `pooling`."""
+        return self.kind in ("classification", "multi-label", "regression")
+
+    @property
     def needs_pooler(self) -> bool:
         """Whether the head reads the pooler's output (dense and tanh over [CLS])."""
-        text_head = self.kind in ("classification", "multi-label", "regression")
-        return self.kind in ("nsp", "multiple-choice") or (text_head and self.pooling == "cls")
+        return self.kind in ("nsp", "multiple-choice") or (self.reads_text and self.pooling == "cls")
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Self:
@@ -213,12 +236,14 @@ class EmbeddingConfig:
     """The prompt used when none is asked for; None = no prompt."""
     include_prompt: bool = True
     """Whether the prompt's tokens count in the pooling."""
-    similarity: Literal["cosine", "dot", "euclidean", "manhattan"] = "cosine"
+    similarity: Similarity = "cosine"
     """The similarity the vectors were made for."""
 
     def __post_init__(self) -> None:
         if self.pooling is not None and self.pooling not in POOLING_METHODS:
             raise SettingsError(f"pooling must be one of {', '.join(POOLING_METHODS)}; got {self.pooling!r}")
+        if self.similarity not in SIMILARITIES:
+            raise SettingsError(f"similarity must be one of {', '.join(SIMILARITIES)}; got {self.similarity!r}")
         require_positive(max_length=self.max_length)
         object.__setattr__(self, "prompts", dict(self.prompts))
         if self.default_prompt is not None and self.default_prompt not in self.prompts:

@@ -43,6 +43,11 @@ class MissingExtra(AnaumeError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional dependency; install it with: pip install 'anaume[{extra}]'")
+        self._made_from = (what, extra)
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        """Say how to rebuild it: a worker process sends its exceptions pickled."""
+        return type(self), self._made_from
 
 
 class AnaumeWarning(UserWarning):

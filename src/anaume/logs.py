@@ -19,7 +19,7 @@ def get_logger(name: str) -> logging.Logger:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (seconds since the epoch), level, logger, message."""
+    """One JSON object a line: time (seconds since the epoch), level, logger, message; exception where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Render one record."""
@@ -29,6 +29,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if record.exc_info:
+            row["exception"] = self.formatException(record.exc_info)
         return json.dumps(row, ensure_ascii=False)
 
 

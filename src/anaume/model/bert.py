@@ -35,6 +35,11 @@ class Bert(nn.Module):
         super().__init__()
         self.config = config
         self.head_configs = dict(heads or {})
+        for name in self.head_configs:
+            if not name or "." in name or hasattr(nn.ModuleDict, name):
+                raise SettingsError(
+                    f"a head can't be called {name!r}: no dots, and no method name of torch's ModuleDict"
+                )
         needed = [name for name, head in self.head_configs.items() if head.needs_pooler]
         if pooler is False and needed:
             raise SettingsError(f"these heads read the pooler, which is switched off: {', '.join(needed)}")
@@ -101,13 +106,20 @@ class Bert(nn.Module):
         """Return the logits of one head over encoder vectors (shapes: see the head).
 
         `positions` are the places an mlm head predicts, (batch, places) int64; None = every place.
-        Raises SettingsError (a ValueError) when there is no such head.
+        Raises SettingsError (a ValueError) when there is no such head, or for positions it can't use.
         """
         if name not in self.heads:
             have = ", ".join(self.heads) or "none"
             raise SettingsError(f"the model has no head called {name!r}{nearest(name, self.heads)}; it has: {have}")
         config = self.head_configs[name]
         head = self.heads[name]
+        if positions is not None and (
+            config.kind != "mlm" or positions.dim() != 2 or len(positions) != len(last_hidden_state)
+        ):
+            raise SettingsError(
+                f"positions, (batch, places) with batch = {len(last_hidden_state)}, are for an mlm head; "
+                f"got shape {tuple(positions.shape)} for {name!r} ({config.kind})"
+            )
         if config.kind == "mlm":
             logits = head(last_hidden_state, self.embeddings.token_embeddings.weight, positions)
         elif config.kind in ("token-classification", "span"):

@@ -104,12 +104,15 @@ class Encoder(nn.Module):
         if attention_mask is not None and attention_mask.dtype != torch.bool:
             raise SettingsError(f"attention_mask must be bool, True = real token; got {attention_mask.dtype}")
 
+        # Under autocast the scores are in its dtype: a bias of that dtype keeps the softmax there, and needs no cast.
+        device_type = vectors.device.type
+        autocast = torch.is_autocast_enabled(device_type)
         bias = attention_bias(
             vectors.shape[1],
             attention_mask=attention_mask,
             sequence_ids=sequence_ids,
             causal=self.causal,
-            dtype=vectors.dtype,
+            dtype=torch.get_autocast_dtype(device_type) if autocast else vectors.dtype,
             device=vectors.device,
         )
         states = vectors

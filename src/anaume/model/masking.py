@@ -50,10 +50,10 @@ def generate_random_mask(
     """
     if not 0.0 < rate < 1.0:
         raise SettingsError(f"rate must lie between 0 and 1; got {rate!r}")
-    if maskable.shape != token_ids.shape or token_ids.dim() != 2:
+    if maskable.shape != token_ids.shape or token_ids.dim() != 2 or maskable.dtype != torch.bool:
         raise SettingsError(
-            f"token_ids and maskable must both be (batch, seq_len); got {tuple(token_ids.shape)} and "
-            f"{tuple(maskable.shape)}"
+            f"token_ids and maskable (bool) must both be (batch, seq_len); got {tuple(token_ids.shape)} and "
+            f"{tuple(maskable.shape)} {maskable.dtype}"
         )
     batch, seq_len = token_ids.shape
     device = token_ids.device
@@ -62,7 +62,8 @@ def generate_random_mask(
     scores = torch.rand(batch, seq_len, device=device, generator=generator).masked_fill(~maskable, -1.0)
     positions = scores.topk(min(slots, seq_len), dim=1).indices
     available = maskable.sum(dim=1, keepdim=True)
-    wanted = torch.minimum((rate * available).round().long().clamp(min=1), available)
+    exact = torch.float32 if device.type == "mps" else torch.float64  # float32 rounds some of rate x n another way
+    wanted = torch.minimum((rate * available.to(exact)).round().long().clamp(min=1), available)
     used = torch.arange(positions.shape[1], device=device)[None, :] < wanted
 
     originals = token_ids.gather(1, positions)

@@ -17,17 +17,19 @@ def pool(last_hidden_state: Tensor, attention_mask: Tensor, how: PoolingMethod) 
     how                "cls": the first real token; "mean", "max": over real tokens; "mean_sqrt": sum / sqrt(count)
     returns            (batch, hidden_size), in the dtype of last_hidden_state; sums are taken in float32
 
-    A row without a real token gives the zero vector, never NaN.
+    A row without a real token gives the zero vector, never NaN. Raises SettingsError (a ValueError) for a mask that is
+    not bool or has another shape.
     """
-    if attention_mask.shape != last_hidden_state.shape[:2]:
+    mask = attention_mask
+    if mask.shape != last_hidden_state.shape[:2] or mask.dtype != torch.bool:
         raise SettingsError(
-            f"attention_mask must be {tuple(last_hidden_state.shape[:2])}; got shape {tuple(attention_mask.shape)}"
+            f"attention_mask must be bool {tuple(last_hidden_state.shape[:2])}, True = real token; "
+            f"got {mask.dtype} {tuple(mask.shape)}"
         )
-    mask = attention_mask.bool()
     if how == "cls":
         first = mask.int().argmax(dim=1)  # the first True; 0 for a row without any
         rows = torch.arange(len(mask), device=mask.device)
-        return last_hidden_state[rows, first] * mask.any(dim=1)[:, None]
+        return last_hidden_state[rows, first].masked_fill(~mask.any(dim=1)[:, None], 0.0)
     if how == "max":
         lowest = torch.finfo(last_hidden_state.dtype).min
         highest = last_hidden_state.masked_fill(~mask[..., None], lowest).amax(dim=1)
@@ -49,15 +51,22 @@ def pool_packed(last_hidden_state: Tensor, sequence_ids: Tensor, num_texts: int,
     returns            (num_texts, hidden_size), equal to `pool` of the same texts in padded rows
 
     The texts are gathered into padded rows first: pooling stays one piece of code, with one order of summation.
+    Raises SettingsError (a ValueError) for sequence_ids of another shape or beyond num_texts.
     """
+    if sequence_ids.shape != last_hidden_state.shape[:2]:
+        raise SettingsError(
+            f"sequence_ids must be {tuple(last_hidden_state.shape[:2])}; got shape {tuple(sequence_ids.shape)}"
+        )
     flat_ids = sequence_ids.flatten()
     kept = (flat_ids >= 0).nonzero().squeeze(1)
     order = kept[flat_ids[kept].argsort(stable=True)]  # token places, text after text
     text = flat_ids[order]
     counts = torch.bincount(text, minlength=num_texts)
+    if len(counts) > num_texts:
+        raise SettingsError(f"sequence_ids go up to {len(counts) - 1}, but num_texts is {num_texts}")
     starts = counts.cumsum(0) - counts
     place = torch.arange(len(order), device=order.device) - starts[text]
-    longest = int(counts.max()) if num_texts else 0
+    longest = max(1, int(counts.max())) if num_texts else 1
     gathered = last_hidden_state.new_zeros(num_texts, longest, last_hidden_state.shape[2])
     gathered[text, place] = last_hidden_state.flatten(0, 1)[order]
     mask = torch.arange(longest, device=order.device)[None, :] < counts[:, None]

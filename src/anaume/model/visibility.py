@@ -18,7 +18,7 @@ def attention_bias(
     dtype: torch.dtype = torch.float32,
     device: torch.device | None = None,
 ) -> Tensor | None:
-    """Return what is added to the attention scores: 0 where a token may look, the dtype's lowest number elsewhere.
+    """Return what is added to the attention scores: 0 where a token may look, half the dtype's lowest number elsewhere.
 
     attention_mask  (batch, seq_len) bool, True = real token; None = every token is real
     sequence_ids    (batch, seq_len) integers: which text of a packed row a token belongs to, -1 = padding;
@@ -26,8 +26,9 @@ def attention_bias(
     causal          True: a token sees itself and what stands before it
     returns         (batch or 1, 1, seq_len or 1, seq_len) of `dtype`, or None when everything is visible
 
-    The lowest finite number and not -inf: a row without any visible token then gives finite (uniform) weights instead
-    of NaN, in every dtype, while exp(lowest - anything usual) is exactly 0, so nothing masked leaks.
+    A finite number and not -inf: a row without any visible token then gives finite weights instead of NaN, in every
+    dtype, while exp(so low a number) is exactly 0, so nothing masked leaks. Half of the lowest, because the lowest
+    itself becomes -inf as soon as a negative score is added in float16, or when float32 is rounded to bfloat16.
     """
     visible: Tensor | None = None
     if attention_mask is not None:
@@ -43,8 +44,8 @@ def attention_bias(
         visible = triangle if visible is None else visible & triangle
     if visible is None:
         return None
-    hidden = torch.tensor(torch.finfo(dtype).min, dtype=dtype, device=visible.device)
-    return torch.where(visible, torch.zeros_like(hidden), hidden)
+    bias = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+    return bias.masked_fill_(~visible, torch.finfo(dtype).min / 2)
 
 
 def positions_from_mask(attention_mask: Tensor) -> Tensor:
@@ -54,6 +55,8 @@ def positions_from_mask(attention_mask: Tensor) -> Tensor:
     returns         (batch, seq_len) int64
 
     With padding on the right this is 0, 1, 2, ...; with padding on the left the text still starts at position 0, so
-    the side of the padding does not change the vectors.
+    the side of the padding does not change the vectors. A hole in the middle hides a token but moves no other.
     """
-    return (attention_mask.long().cumsum(dim=1) - 1).clamp_(min=0)
+    before = (attention_mask.long().cumsum(dim=1) == 0).sum(dim=1, keepdim=True)  # places before the first real token
+    places = torch.arange(attention_mask.shape[1], device=attention_mask.device)
+    return (places - before).clamp_(min=0)
