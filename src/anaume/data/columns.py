@@ -1,8 +1,8 @@
 """Rows' fields as Arrow columns, for Parquet: one schema a file, nothing bent to fit it.
 
 The rule: the first group of rows a writer hands over fixes the columns and their types (integers and floats together
-make a float column; a column with nothing but null becomes text). A missing field is null. Later on, a field that no row
-of the first group had, or a value that its column can't hold unchanged, is an error naming row and field.
+make a float column; a column with nothing but null becomes text). A missing field is null. Later on, a field that no
+row of the first group had, or a value that its column can't hold unchanged, is an error naming row and field.
 """
 
 from __future__ import annotations
