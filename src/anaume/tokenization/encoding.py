@@ -47,22 +47,26 @@ class Pieces:
     @cached_property
     def token_ids(self) -> list[int]:
         """All ids."""
-        return list(self.raw.ids)
+        ids: list[int] = self.raw.ids
+        return ids
 
     @cached_property
     def tokens(self) -> list[str]:
         """All tokens."""
-        return list(self.raw.tokens)
+        tokens: list[str] = self.raw.tokens
+        return tokens
 
     @cached_property
     def segment_ids(self) -> list[int]:
         """0 up to and including the first [SEP], 1 after."""
-        return list(self.raw.type_ids)
+        segments: list[int] = self.raw.type_ids
+        return segments
 
     @cached_property
     def word_ids(self) -> list[int | None]:
         """The word of each piece, from 0 in each text; None for special tokens."""
-        return list(self.raw.word_ids)
+        words: list[int | None] = self.raw.word_ids
+        return words
 
     @cached_property
     def special_mask(self) -> list[bool]:
@@ -72,7 +76,7 @@ class Pieces:
     @cached_property
     def offsets(self) -> list[tuple[int, int]]:
         """Character spans in the original texts; (0, 0) for special tokens."""
-        spans = list(self.raw.offsets)
+        spans: list[tuple[int, int]] = self.raw.offsets
         start = 1
         for text, count in zip(self.texts, self.counts, strict=True):
             if not text.isascii():

@@ -123,6 +123,7 @@ class _WordCounter:
     def __init__(self, rules: TokenizerRules) -> None:
         self._normalize = build_normalizer(rules).normalize_str
         self._cut = build_pre_tokenizer(rules).pre_tokenize_str
+        self._joins_anything = rules.words == "mecab"
         longest_first = sorted(rules.protected, key=len, reverse=True)
         self._protected = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self.voiced = 0
@@ -139,7 +140,9 @@ class _WordCounter:
         return words, number
 
     def stands_alone(self, character: str) -> bool:
-        """True for ideographs and punctuation, which no rule ever joins to a neighbour, so they need no "##" form."""
+        """True for ideographs and punctuation under the BERT rules, never joined to a neighbour: no "##" form needed."""
+        if self._joins_anything:
+            return False
         return [word for word, _ in self._cut(self._normalize(f"a{character}a"))] == ["a", character, "a"]
 
 

@@ -54,7 +54,8 @@ def build_normalizer(rules: TokenizerRules) -> Any:
 def build_pre_tokenizer(rules: TokenizerRules) -> Any:
     """Return the Rust pre-tokenizer of the rules; for MeCab a Python one, which can't be saved. Raises MissingExtra."""
     if rules.words == "mecab":
-        return pre_tokenizers.PreTokenizer.custom(MecabWords(lower_case=bool(rules.lower_case)))
+        words = MecabWords(lower_case=bool(rules.lower_case), keep_blanks=rules.subwords == "character")
+        return pre_tokenizers.PreTokenizer.custom(words)
     bert = pre_tokenizers.BertPreTokenizer()
     if rules.split_cjk and rules.cjk_ranges == "bert":
         return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(MISSED_IDEOGRAPHS), "isolated"), bert])

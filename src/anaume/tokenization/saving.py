@@ -56,8 +56,8 @@ def tokenizer_config(rules: TokenizerRules, vocab: Sequence[str], max_length: in
     else:
         config["strip_accents"] = rules.strip_accents
         config["tokenize_chinese_chars"] = rules.split_cjk
-        # PreTrainedTokenizerFast would leave the segment ids out.
-        config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    # PreTrainedTokenizerFast and BertJapaneseTokenizer would leave the segment ids out.
+    config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     added = [(token, True) for token in rules.specials] + [(token, False) for token in rules.protected]
     config["added_tokens_decoder"] = {
         str(vocab.index(token)): {

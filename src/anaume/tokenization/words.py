@@ -18,11 +18,14 @@ class MecabWords:
 
     A MeCab tagger is not thread-safe, and threads of the Rust pool keep no Python thread state between calls, so the
     taggers wait in a pool: one is taken for each text and put back afterwards.
+    keep_blanks: Unicode blanks MeCab takes for words (U+2028, U+0085 ...) stay words. BertJapaneseTokenizer keeps them
+    before characters and drops them before WordPiece.
     Raises MissingExtra without fugashi or unidic-lite, TokenizerError when the dictionary can't be opened.
     """
 
-    def __init__(self, lower_case: bool) -> None:
+    def __init__(self, *, lower_case: bool, keep_blanks: bool) -> None:
         self._lower_case = lower_case
+        self._keep_blanks = keep_blanks
         self._options = _dictionary_options()
         self._taggers: list[Any] = [self._new_tagger()]
 
@@ -39,9 +42,12 @@ class MecabWords:
         except IndexError:
             tagger = self._new_tagger()
         try:
-            return [node.surface for node in tagger(text)]
+            surfaces: list[str] = [node.surface for node in tagger(text)]
         finally:
             self._taggers.append(tagger)
+        if self._keep_blanks:
+            return surfaces
+        return [part for surface in surfaces for part in surface.split()]
 
     def _split(self, index: int, text: NormalizedString) -> list[NormalizedString]:
         plain = str(text.normalized)

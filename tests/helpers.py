@@ -1,0 +1,28 @@
+"""What many tests share: the public data, and tokenizers small enough to read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from anaume.tokenization import Tokenizer, TokenizerRules
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def public_data(relative: str) -> Path:
+    """Return a path in the public data folder (ANAUME_DATA, or shared/data beside the checkout); skip where absent."""
+    folder = os.environ.get("ANAUME_DATA")
+    root = Path(folder) if folder else Path(__file__).resolve().parents[2] / "shared" / "data"
+    path = root / relative
+    if not path.exists():
+        pytest.skip(f"public data {relative!r} is not here; set ANAUME_DATA to the folder that holds it")
+    return path
+
+
+def make_tokenizer(entries: str | list[str], **rules: object) -> Tokenizer:
+    """Make a tokenizer of the five special tokens and these entries (a string is cut at blanks)."""
+    words = entries.split() if isinstance(entries, str) else entries
+    return Tokenizer([*SPECIALS, *words], TokenizerRules.from_dict(rules))
