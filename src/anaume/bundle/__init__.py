@@ -1,8 +1,1 @@
-"""The directory on disk, fingerprints, the table of foreign names, and Bundle: tokenizer + engines + heads as one."""
-
-from anaume.bundle.bundle import Bundle, TokenVectors
-from anaume.bundle.embedding import LONG_POLICIES, EmbedReport, LongPolicy
-from anaume.bundle.find import find_bundle
-from anaume.bundle.similarity import similarity
-
-__all__ = ["LONG_POLICIES", "Bundle", "EmbedReport", "LongPolicy", "TokenVectors", "find_bundle", "similarity"]
+"""The directory on disk: fingerprints, the table of foreign names, reading and writing, and the Bundle facade."""
