@@ -1,1 +1,19 @@
-"""The directory on disk: fingerprints, the table of foreign names, reading and writing, and the Bundle facade."""
+"""The directory on disk, fingerprints, the table of foreign names, and Bundle: tokenizer + engines + heads as one."""
+
+from anaume.bundle.bundle import Bundle, TokenVectors
+from anaume.bundle.embedding import LONG_POLICIES, EmbedReport, EmbedTotals, LongPolicy
+from anaume.bundle.find import find_bundle
+from anaume.bundle.read import read_tokenizer
+from anaume.bundle.similarity import similarity
+
+__all__ = [
+    "LONG_POLICIES",
+    "Bundle",
+    "EmbedReport",
+    "EmbedTotals",
+    "LongPolicy",
+    "TokenVectors",
+    "find_bundle",
+    "read_tokenizer",
+    "similarity",
+]

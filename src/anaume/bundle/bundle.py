@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -127,8 +127,11 @@ class Bundle:
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the vectors this bundle makes (hashes all weights: about 0.1 s for 22 M parameters)."""
-        return vector_fingerprint(self.tokenizer, weights_fingerprint(self.model), self.embedding)
+        """The fingerprint of the vectors this bundle makes (hashes all weights: about 0.1 s for 22 M parameters).
+
+        Vectors that average windows (`long="window"`) have another one, which their report carries.
+        """
+        return self._fingerprint("truncate")
 
     def with_embedding(self, embedding: EmbeddingConfig) -> Self:
         """Return a bundle of the same tokenizer and weights that pools, cuts or prompts differently."""
@@ -169,7 +172,24 @@ class Bundle:
         unknown or unfit is in the report and in one AnaumeWarning. Raises SettingsError for a wrong argument,
         DataError for a text that is no string or, under "error", is too long (both ValueErrors).
         """
-        return self._embed(texts, as_, long, device, progress, fingerprint=self.fingerprint)
+        return self._embed(texts, as_, long, device, progress, fingerprint=self._fingerprint(long))
+
+    def embed_stream(
+        self,
+        chunks: Iterable[Sequence[str]],
+        *,
+        as_: str | None = None,
+        long: LongPolicy = "truncate",
+        device: str | None = None,
+    ) -> Iterator[EmbedReport]:
+        """Embed chunk after chunk of texts, in bounded memory: one report a chunk, arguments as in `embed_report`.
+
+        The weights are hashed once. Nothing is warned about: each report's messages say what is true of its chunk, and
+        `EmbedTotals` sums reports up.
+        """
+        fingerprint = self._fingerprint(long)
+        for texts in chunks:
+            yield self._embed(texts, as_, long, device, progress=False, fingerprint=fingerprint, warn=False)
 
     def hidden_states(self, texts: Sequence[str], *, layers: Sequence[int] | None = None) -> list[TokenVectors]:
         """Return the contextual vectors of every token of every text, special tokens included.
@@ -203,6 +223,7 @@ class Bundle:
         device: str | None,
         progress: bool,
         fingerprint: str,
+        warn: bool = True,
     ) -> EmbedReport:
         return embed_texts(
             texts,
@@ -214,7 +235,11 @@ class Bundle:
             as_=as_,
             long=long,
             progress=progress,
+            warn=warn,
         )
+
+    def _fingerprint(self, long: LongPolicy) -> str:
+        return vector_fingerprint(self.tokenizer, weights_fingerprint(self.model), self.embedding, long=long)
 
     def _engine(self, device: str | None) -> TorchEngine:
         wanted = self._device if device is None else device

@@ -44,8 +44,10 @@ class EmbedReport:
     """Of the model that made the vectors: vectors of different fingerprints must not be compared."""
     precision: str
     """The precision they were computed in."""
+    voiced: int
+    """Voiced kana whose marks the tokenizer strips; 0 where it keeps them."""
     messages: tuple[str, ...]
-    """What the call warned about, in words."""
+    """What is to be said of these texts, in words; a call warns about it."""
 
     @property
     def unknown_share(self) -> float:
@@ -56,6 +58,40 @@ class EmbedReport:
     def cut(self) -> int:
         """How many texts the model did not see whole."""
         return int((self.coverage < 1.0).sum())
+
+
+@dataclass
+class EmbedTotals:
+    """What the model saw of one chunk of texts after the other."""
+
+    texts: int = 0
+    seen: float = 0.0
+    """The sum of the texts' coverages."""
+    cut: int = 0
+    seen_of_cut: float = 0.0
+    """The sum of the coverages of those that were cut."""
+    pieces: int = 0
+    unknown: int = 0
+    voiced: int = 0
+
+    def add(self, report: EmbedReport) -> None:
+        """Count one more chunk."""
+        self.count(report.coverage, report.pieces, report.unknown, report.voiced)
+
+    def count(self, coverage: npt.NDArray[np.float64], pieces: int, unknown: int, voiced: int) -> None:
+        """Count texts by their coverages, (n,), pieces and voiced kana."""
+        cut = coverage < 1.0
+        self.texts += len(coverage)
+        self.seen += float(coverage.sum())
+        self.cut += int(cut.sum())
+        self.seen_of_cut += float(coverage[cut].sum())
+        self.pieces += pieces
+        self.unknown += unknown
+        self.voiced += voiced
+
+    def messages(self, embedding: EmbeddingConfig) -> tuple[str, ...]:
+        """Return what a user must be told of these texts, with counts; () when the model saw all and knew it."""
+        return tuple(_messages(self, embedding))
 
 
 def embed_texts(
@@ -69,11 +105,17 @@ def embed_texts(
     as_: str | None = None,
     long: LongPolicy = "truncate",
     progress: bool = False,
+    warn: bool = True,
 ) -> EmbedReport:
-    """Embed texts; `Bundle.embed_report` says what the arguments mean and what is raised."""
+    """Embed texts; `Bundle.embed_report` says what the arguments mean and what is raised.
+
+    warn  False = what is to be said stands in the report alone: for calls that are part of a larger one
+    """
     texts = _checked(texts)
     if long not in LONG_POLICIES:
-        raise SettingsError(f"long must be one of {', '.join(LONG_POLICIES)}; got {long!r}{nearest(long, LONG_POLICIES)}")
+        raise SettingsError(
+            f"long must be one of {', '.join(LONG_POLICIES)}; got {long!r}{nearest(long, LONG_POLICIES)}"
+        )
     prompt = _prompt(embedding, as_)
     vectors = np.zeros((len(texts), embedding_size), dtype=np.float32)
     coverage = np.ones(len(texts), dtype=np.float64)
@@ -93,13 +135,18 @@ def embed_texts(
         if len(cut) and long == "window":
             for index in cut:
                 windows = tokenizer.windows(prompted[index], max_length=embedding.max_length, stride=0)
-                vectors[start + index] = _mean_of_windows(windows, tokenizer, engine, embedding, embedding_size, skipped)
+                vectors[start + index] = _mean_of_windows(
+                    windows, tokenizer, engine, embedding, embedding_size, skipped
+                )
             chunk_coverage[cut] = 1.0
         coverage[rows] = chunk_coverage
-    messages = tuple(_messages(texts, coverage, pieces, unknown, tokenizer, embedding))
-    if messages:
-        warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=3)
-    return EmbedReport(vectors, coverage, pieces, unknown, fingerprint, engine.precision, messages)
+    voiced = voicing_lost(tokenizer, texts)
+    totals = EmbedTotals()
+    totals.count(coverage, pieces, unknown, voiced)
+    messages = totals.messages(embedding)
+    if messages and warn:
+        warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=4)
+    return EmbedReport(vectors, coverage, pieces, unknown, fingerprint, engine.precision, voiced, messages)
 
 
 def _checked(texts: Sequence[str]) -> Sequence[str]:
@@ -182,32 +229,24 @@ def _too_long(index: int, encoding: Encoding, max_length: int, count: int) -> Da
     )
 
 
-def _messages(
-    texts: Sequence[str],
-    coverage: npt.NDArray[np.float64],
-    pieces: int,
-    unknown: int,
-    tokenizer: Tokenizer,
-    embedding: EmbeddingConfig,
-) -> Iterator[str]:
-    if embedding.pooling is None and len(texts):
+def _messages(totals: EmbedTotals, embedding: EmbeddingConfig) -> Iterator[str]:
+    if embedding.pooling is None and totals.texts:
         yield (
             "this bundle has no pooling: its encoder was never trained for similarity, so the mean of its token vectors "
             "is a weak sentence vector; use a sentence-embedding bundle, or state a choice with `with_embedding`"
         )
-    cut = coverage < 1.0
-    if cut.any():
+    if totals.cut:
         yield (
-            f"{int(cut.sum())} of {len(texts)} texts were longer than {embedding.max_length} tokens and were cut "
-            f"(the model saw {coverage[cut].mean():.0%} of them on average): long='window' embeds them whole"
+            f"{totals.cut} of {totals.texts} texts were longer than {embedding.max_length} tokens and were cut "
+            f"(the model saw {totals.seen_of_cut / totals.cut:.0%} of them on average): long='window' embeds them whole"
         )
-    if pieces and unknown / pieces > UNKNOWN_LIMIT:
+    if totals.pieces and totals.unknown / totals.pieces > UNKNOWN_LIMIT:
         yield (
-            f"{unknown / pieces:.1%} of the pieces ({unknown} of {pieces}) are unknown to the vocabulary: it was not "
-            "made for this text; use a bundle whose vocabulary was"
+            f"{totals.unknown / totals.pieces:.1%} of the pieces ({totals.unknown} of {totals.pieces}) are unknown to "
+            "the vocabulary: it was not made for this text; use a bundle whose vocabulary was"
         )
-    if voicing_lost(tokenizer, texts):
+    if totals.voiced:
         yield (
-            "the tokenizer strips voicing marks (バス becomes ハス): for Japanese use a vocabulary made with "
-            "strip_accents=False and split_cjk=False, or words='mecab'"
+            f"the tokenizer strips {totals.voiced} voicing marks (バス becomes ハス): for Japanese use a vocabulary made "
+            "with strip_accents=False and split_cjk=False, or words='mecab'"
         )

@@ -48,6 +48,22 @@ def read_bundle(path: str | Path) -> BundleParts:
     raise BundleError(f"{path}: was replaced three times while it was read; try again when nobody saves there")
 
 
+def read_tokenizer(path: str | Path) -> Tokenizer:
+    """Read the tokenizer of a directory exactly as `read_bundle` would, and leave the weights on disk.
+
+    Raises TokenizerError for its files, BundleError when it is not the one the bundle was saved with.
+    """
+    directory = recover(path)
+    if (directory / manifest_format.FILE).exists():
+        manifest = manifest_format.read_manifest(directory)
+        tokenizer = Tokenizer.from_directory(directory)
+        manifest_format.check_tokenizer(tokenizer, manifest, directory)
+        return tokenizer
+    if (directory / sentence_transformers.MODULES).exists():
+        return _sentence_tokenizer(sentence_transformers.read_settings(directory))[0]
+    return Tokenizer.from_directory(directory)
+
+
 def _identity(directory: Path) -> tuple[int, int] | None:
     try:
         status = os.stat(directory)
@@ -141,13 +157,17 @@ def _read_huggingface(directory: Path) -> BundleParts:
 
 def _read_sentence_transformers(directory: Path) -> BundleParts:
     settings = sentence_transformers.read_settings(directory)
-    tokenizer = Tokenizer.from_directory(settings.folder)
-    notes: tuple[str, ...] = ()
-    if settings.lower_case and not tokenizer.rules.lower_case:
-        rules = dataclasses.replace(tokenizer.rules, lower_case=True)
-        tokenizer = Tokenizer(tokenizer.vocab, rules, notes=tokenizer.notes)
-        notes = ("sentence_bert_config.json lower-cases every text: that became a rule of the tokenizer",)
+    tokenizer, notes = _sentence_tokenizer(settings)
     return _foreign(directory, settings.folder, tokenizer, settings, notes)
+
+
+def _sentence_tokenizer(settings: sentence_transformers.SentenceSettings) -> tuple[Tokenizer, tuple[str, ...]]:
+    tokenizer = Tokenizer.from_directory(settings.folder)
+    if not settings.lower_case or tokenizer.rules.lower_case:
+        return tokenizer, ()
+    rules = dataclasses.replace(tokenizer.rules, lower_case=True)
+    note = "sentence_bert_config.json lower-cases every text: that became a rule of the tokenizer"
+    return Tokenizer(tokenizer.vocab, rules, notes=tokenizer.notes), (note,)
 
 
 def _foreign(
