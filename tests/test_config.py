@@ -1,0 +1,237 @@
+import dataclasses
+import json
+import math
+from typing import Any, get_args
+
+import pytest
+
+from anaume import config as config_module
+from anaume.config import (
+    ACTIVATIONS,
+    HEAD_KINDS,
+    POOLING_METHODS,
+    SIMILARITIES,
+    SIZES,
+    EmbeddingConfig,
+    EncoderConfig,
+    HeadConfig,
+    require_positive,
+)
+from anaume.errors import SettingsError
+
+POSITIVE_SIZES = [
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "segment_vocab_size",
+]
+MADE = [
+    EncoderConfig(vocab_size=10, causal=True, activation="relu", hidden_size=24, num_attention_heads=3),
+    HeadConfig(kind="classification", labels=("no", "yes"), head_layers=2, pooling="mean", dropout=0.3),
+    EmbeddingConfig(pooling="cls", normalize=True, prompts={"query": "q: "}, default_prompt="query", similarity="dot"),
+]
+
+
+def test_defaults_are_bert_base() -> None:
+    base = EncoderConfig(vocab_size=30522)
+    assert base == EncoderConfig.named("base", vocab_size=30522)
+    assert (base.hidden_size, base.num_hidden_layers, base.num_attention_heads) == (768, 12, 12)
+    assert (base.intermediate_size, base.max_position_embeddings, base.segment_vocab_size) == (3072, 512, 2)
+    assert (base.hidden_dropout, base.attention_dropout, base.layer_norm_eps) == (0.1, 0.1, 1e-12)
+    assert (base.initializer_range, base.activation, base.causal) == (0.02, "gelu", False)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_named_sizes(size: str) -> None:
+    layers, width = SIZES[size]
+    named = EncoderConfig.named(size, vocab_size=100, hidden_dropout=0.0)
+    assert (named.num_hidden_layers, named.hidden_size, named.vocab_size, named.hidden_dropout) == (
+        layers,
+        width,
+        100,
+        0,
+    )
+    assert named.num_attention_heads == width // 64
+    assert named.head_size == 64
+    assert named.intermediate_size == 4 * width
+
+
+def test_a_misspelt_size_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ValueError, match=r"no size is called 'tyni' \(did you mean 'tiny'\?\); there are: tiny, mini"):
+        EncoderConfig.named("tyni", vocab_size=10)
+
+
+@pytest.mark.parametrize(("width", "heads"), [(8, 1), (64, 1), (100, 1), (128, 2), (384, 6)])
+def test_heads_default_to_a_64th_of_the_width(width: int, heads: int) -> None:
+    assert EncoderConfig(vocab_size=10, hidden_size=width).num_attention_heads == heads
+
+
+@pytest.mark.parametrize("name", POSITIVE_SIZES)
+@pytest.mark.parametrize("value", [-1, True, 1.5, "12", None])
+def test_each_size_must_be_positive(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=f"^{name} must be positive, a whole number; got "):
+        EncoderConfig(**{"vocab_size": 10, name: value})
+
+
+@pytest.mark.parametrize("name", ["vocab_size", "hidden_size", "num_hidden_layers", "max_position_embeddings"])
+def test_zero_is_no_size(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{name} must be positive"):
+        EncoderConfig(**{"vocab_size": 10, name: 0})
+
+
+def test_require_positive_names_the_first_wrong_one() -> None:
+    require_positive(a=1, b=2)
+    with pytest.raises(SettingsError, match="^b must be positive"):
+        require_positive(a=1, b=0, c=-1)
+
+
+def test_the_width_must_divide_into_the_heads() -> None:
+    with pytest.raises(SettingsError, match="hidden_size must be a multiple of num_attention_heads; got 10 and 3"):
+        EncoderConfig(vocab_size=10, hidden_size=10, num_attention_heads=3)
+
+
+@pytest.mark.parametrize("name", ["hidden_dropout", "attention_dropout"])
+@pytest.mark.parametrize("value", [-0.1, 1.0, 15, math.nan, "0.1", None, True])
+def test_dropout_is_a_share(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=f"^{name} must be at least 0 and below 1"):
+        EncoderConfig(**{"vocab_size": 10, name: value})
+
+
+@pytest.mark.parametrize("name", ["layer_norm_eps", "initializer_range"])
+@pytest.mark.parametrize("value", [0, -1e-12, math.nan, math.inf, "1e-12", None])
+def test_numbers_that_must_be_positive(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=f"^{name} must be a positive number"):
+        EncoderConfig(**{"vocab_size": 10, name: value})
+
+
+@pytest.mark.parametrize("value", ["false", 0, 1, None])
+def test_causal_is_true_or_false(value: Any) -> None:
+    with pytest.raises(SettingsError, match="causal must be true or false"):
+        EncoderConfig(vocab_size=10, causal=value)
+
+
+def test_an_unknown_activation_is_refused() -> None:
+    with pytest.raises(SettingsError, match="activation must be one of gelu, gelu_tanh, relu; got 'swish'"):
+        EncoderConfig(vocab_size=10, activation="swish")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_settings_are_frozen_and_keyword_only(made: Any) -> None:
+    for setting in dataclasses.fields(made):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(made, setting.name, getattr(made, setting.name))
+        assert setting.kw_only
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_settings_survive_json(made: Any) -> None:
+    given = json.loads(json.dumps(made.to_dict()))
+    assert type(made).from_dict(given) == made
+    assert set(given) == {setting.name for setting in dataclasses.fields(made)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (
+            EncoderConfig,
+            {"vocab_size": 9, "hiden_size": 8},
+            r"EncoderConfig has no setting 'hiden_size' \(did you mean 'hidden_size'\?\); it has: vocab_size, ",
+        ),
+        (HeadConfig, {"kind": "mlm", "label": []}, r"HeadConfig has no setting 'label' \(did you mean 'labels'\?\)"),
+        (EmbeddingConfig, {"normalise": True}, r"no setting 'normalise' \(did you mean 'normalize'\?\)"),
+        (EmbeddingConfig, {"zzz": 1}, r"no setting 'zzz'; it has: pooling"),
+        (EncoderConfig, {"hidden_size": 8}, "EncoderConfig needs the setting 'vocab_size'; got: hidden_size"),
+        (HeadConfig, {}, "HeadConfig needs the setting 'kind'; got: none"),
+    ],
+)
+def test_unknown_and_missing_keys_are_refused(kind: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        kind.from_dict(given)
+
+
+def test_every_choice_is_listed_once_for_types_and_once_for_checks() -> None:
+    for kind, values in (
+        ("Activation", ACTIVATIONS),
+        ("PoolingMethod", POOLING_METHODS),
+        ("HeadKind", HEAD_KINDS),
+        ("Similarity", SIMILARITIES),
+    ):
+        assert get_args(getattr(config_module, kind)) == values
+
+
+NAMED = ("classification", "multi-label", "token-classification")
+
+
+@pytest.mark.parametrize("kind", HEAD_KINDS)
+def test_heads_have_labels_or_have_none(kind: Any) -> None:
+    if kind in NAMED:
+        assert HeadConfig(kind=kind, labels=["a", "b"]).labels == ("a", "b")  # type: ignore[arg-type]
+        with pytest.raises(SettingsError, match=f"a {kind} head needs the names of its labels"):
+            HeadConfig(kind=kind)
+        with pytest.raises(SettingsError, match="label names must differ; got a, b, a"):
+            HeadConfig(kind=kind, labels=("a", "b", "a"))
+        with pytest.raises(SettingsError, match="labels must be a list of names; got the one text 'spam'"):
+            HeadConfig(kind=kind, labels="spam")  # type: ignore[arg-type]
+    else:
+        assert HeadConfig(kind=kind).labels == ()
+        with pytest.raises(SettingsError, match=f"a {kind} head has no labels; got 2"):
+            HeadConfig(kind=kind, labels=("a", "b"))
+
+
+@pytest.mark.parametrize("kind", HEAD_KINDS)
+def test_text_heads_alone_have_depth_and_pooling(kind: Any) -> None:
+    labels = ("a", "b") if kind in NAMED else ()
+    text_head = kind in ("classification", "multi-label", "regression")
+    assert HeadConfig(kind=kind, labels=labels).reads_text == text_head
+    for option in ({"head_layers": 2}, {"pooling": "mean"}):
+        if text_head:
+            HeadConfig(kind=kind, labels=labels, **option)
+        else:
+            with pytest.raises(SettingsError, match="head_layers and pooling are for classification, multi-label and"):
+                HeadConfig(kind=kind, labels=labels, **option)
+
+
+def test_which_heads_read_the_pooler() -> None:
+    reads = {kind for kind in HEAD_KINDS if HeadConfig(kind=kind, labels=("a",) * (kind in NAMED)).needs_pooler}
+    assert reads == {"nsp", "multiple-choice", "classification", "multi-label", "regression"}
+    assert not HeadConfig(kind="regression", pooling="mean").needs_pooler
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kind": "clasification"}, r"no head is called 'clasification' \(did you mean 'classification'\?\)"),
+        ({"kind": "regression", "pooling": "sum"}, "pooling must be one of cls, mean, max, mean_sqrt; got 'sum'"),
+        ({"kind": "regression", "head_layers": 0}, "head_layers must be positive"),
+        ({"kind": "regression", "dropout": 1.0}, "dropout must be at least 0 and below 1"),
+    ],
+)
+def test_wrong_heads_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        HeadConfig(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pooling": "sum"}, "pooling must be one of"),
+        ({"similarity": "cosin"}, "similarity must be one of cosine, dot, euclidean, manhattan; got 'cosin'"),
+        ({"max_length": 0}, "max_length must be positive"),
+        ({"default_prompt": "query"}, "default_prompt 'query' is not among the prompts: none"),
+        ({"default_prompt": "q", "prompts": {"a": "", "b": ""}}, "'q' is not among the prompts: a, b"),
+    ],
+)
+def test_wrong_embedding_settings_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        EmbeddingConfig(**given)
+
+
+def test_prompts_are_a_copy() -> None:
+    prompts = {"query": "q: "}
+    made = EmbeddingConfig(prompts=prompts)
+    prompts["query"] = "changed"
+    assert made.prompts == {"query": "q: "}
