@@ -60,8 +60,8 @@ def test_named_sizes(size: str) -> None:
 
 
 def test_a_misspelt_size_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ValueError, match=r"no size is called 'tyni' \(did you mean 'tiny'\?\); there are: tiny, mini"):
-        EncoderConfig.named("tyni", vocab_size=10)
+    with pytest.raises(ValueError, match=r"no size is called 'tinny' \(did you mean 'tiny'\?\); there are: tiny, mini"):
+        EncoderConfig.named("tinny", vocab_size=10)
 
 
 @pytest.mark.parametrize(("width", "heads"), [(8, 1), (64, 1), (100, 1), (128, 2), (384, 6)])
@@ -84,7 +84,7 @@ def test_zero_is_no_size(name: str) -> None:
 
 def test_require_positive_names_the_first_wrong_one() -> None:
     require_positive(a=1, b=2)
-    with pytest.raises(SettingsError, match="^b must be positive"):
+    with pytest.raises(SettingsError, match=r"^b must be positive"):
         require_positive(a=1, b=0, c=-1)
 
 
