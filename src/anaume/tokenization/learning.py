@@ -140,7 +140,7 @@ class _WordCounter:
         return words, number
 
     def stands_alone(self, character: str) -> bool:
-        """True for ideographs and punctuation under the BERT rules, never joined to a neighbour: no "##" form needed."""
+        """True for ideographs and punctuation under the BERT rules: never joined, so they need no "##" form."""
         if self._joins_anything:
             return False
         return [word for word, _ in self._cut(self._normalize(f"a{character}a"))] == ["a", character, "a"]
@@ -166,9 +166,10 @@ def _learn_pieces(words: dict[str, int], first: list[str], vocab_size: int, min_
     )
     blank.train_from_iterator(_as_texts(words), trainer)
     ids: dict[str, int] = blank.get_vocab(with_added_tokens=False)
-    learned = sorted((token_id, token) for token, token_id in ids.items() if token_id >= len(first))
-    # The trainer may add alphabet entries of its own; everything up to here is ours, in our order.
-    return first + [token for _, token in learned if token not in set(first)]
+    learned = [token for token in sorted(ids, key=ids.__getitem__) if ids[token] >= len(first)]
+    # A character the trainer had to add itself would stand in the order of its hash map.
+    assert all(len(token.removeprefix("##")) != 1 for token in learned), "the alphabet given to the trainer had a gap"
+    return first + learned
 
 
 def _as_texts(words: dict[str, int]) -> Iterator[str]:

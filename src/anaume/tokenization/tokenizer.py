@@ -196,9 +196,9 @@ class Tokenizer:
     def _pieces(self, texts: Sequence[str], pairs: Sequence[str] | None) -> list[Pieces]:
         if isinstance(texts, str) or isinstance(pairs, str):
             raise SettingsError("a list of texts was expected, and a single string came; use encode for one text")
-        rows: list[Any] = list(texts)
+        rows: list[Any] = _checked(texts)
         if pairs is not None:
-            seconds = list(pairs)
+            seconds = _checked(pairs)
             if len(seconds) != len(rows):
                 raise SettingsError(f"texts and pairs must be equally many; got {len(rows)} and {len(seconds)}")
             rows = list(zip(rows, seconds, strict=True))
@@ -206,8 +206,8 @@ class Tokenizer:
         try:
             raws = self._pipeline.encode_batch(rows)
         except TypeError:
-            # Either not text at all, or text with lone surrogates, which Rust strings can't hold.
-            cleaned = [tuple(_clean(text, index) for text in row) for index, row in enumerate(sides)]
+            # A lone surrogate, which Rust strings can't hold; rare, so looked for only now.
+            cleaned = [tuple(_SURROGATES.sub("\ufffd", text) for text in row) for row in sides]
             raws = self._pipeline.encode_batch([row[0] if len(row) == 1 else row for row in cleaned])
         return [Pieces(raw, row) for raw, row in zip(raws, sides, strict=True)]
 
@@ -243,10 +243,12 @@ def first_difference(one: Tokenizer, other: Tokenizer) -> tuple[int, str | None,
     return first_vocab_difference(one.vocab, other.vocab)
 
 
-def _clean(text: object, index: int) -> str:
-    if not isinstance(text, str):
-        raise SettingsError(f"every text must be a str; item {index} is {type(text).__name__}")
-    return _SURROGATES.sub("\ufffd", text)
+def _checked(texts: Iterable[str]) -> list[str]:
+    rows = list(texts)
+    for index, text in enumerate(rows):
+        if not isinstance(text, str):  # the library would take a list of two for a pair
+            raise SettingsError(f"every text must be a str; item {index} is {type(text).__name__}")
+    return rows
 
 
 def _rebuild(vocab: list[str], rules: dict[str, Any], notes: tuple[str, ...], report: Any) -> Tokenizer:
