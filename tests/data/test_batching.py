@@ -28,6 +28,9 @@ def test_batches_keep_the_budget_and_lose_no_row(lengths, max_tokens, max_rows):
 
 def test_equal_lengths_stay_in_input_order():
     assert [batch.tolist() for batch in token_budget_batches([2, 3, 2, 3, 9], 6)] == [[4], [1, 3], [0, 2]]
+    many = np.random.default_rng(2).integers(1, 4, 500)  # enough that an unstable sort would show
+    order = np.concatenate(token_budget_batches(many, 30)).tolist()
+    assert order == sorted(range(500), key=lambda index: (-many[index], index))
 
 
 @pytest.mark.parametrize("max_rows", [1, 8, 1024])
