@@ -78,14 +78,14 @@ class InputEmbeddings(nn.Module):
             self.check_ids(token_ids, segment_ids, position_ids)
 
         vectors: Tensor = self.token_embeddings(token_ids)
-        if position_ids is None:
-            vectors = vectors + self.position_embeddings.weight[:seq_len]
-        else:
-            vectors = vectors + self.position_embeddings(position_ids)
         if segment_ids is None:
             vectors = vectors + self.segment_embeddings.weight[0]
         else:
             vectors = vectors + self.segment_embeddings(segment_ids)
+        if position_ids is None:
+            vectors = vectors + self.position_embeddings.weight[:seq_len]
+        else:
+            vectors = vectors + self.position_embeddings(position_ids)
         normalized: Tensor = self.dropout(self.layer_norm(vectors))
         return normalized
 

@@ -1,0 +1,64 @@
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """What the one-page BERT prints; warnings are errors there too."""
+    command = [sys.executable, "-W", "error", str(EXAMPLES / "one_page_bert.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def numbers(pattern: str, page: str) -> list[float]:
+    found = re.search(pattern, page, re.MULTILINE)
+    assert found, f"{pattern} is not on the page:\n{page}"
+    return [float(number) for number in found.groups()]
+
+
+def test_it_fits_on_a_page() -> None:
+    assert len((EXAMPLES / "one_page_bert.py").read_text().splitlines()) <= 150
+
+
+def test_tokens_and_segments(page: str) -> None:
+    lines = page.splitlines()
+    assert lines[0].split(maxsplit=1) == ["tokens", "[CLS] my dog is cute [SEP] he likes playing in the garden [SEP]"]
+    assert len(lines[1].split()) == 2 + 13
+    assert lines[2].split() == ["segments", *"0000001111111"]
+
+
+def test_the_three_tables_are_summed(page: str) -> None:
+    assert "input embeddings (1, 13, 64) = LayerNorm(token + segment + position): True" in page
+
+
+def test_one_flag_makes_it_gpt(page: str) -> None:
+    assert "BERT: blocks (1, 13, 64), token 1 sees" + 13 * " 1" in page
+    assert "GPT: blocks (1, 13, 64), token 1 sees" + 2 * " 1" + 11 * " 0" in page
+
+
+def test_losses_start_at_a_guess_and_fall(page: str) -> None:
+    mlm, log_v, nsp = numbers(r"^before: mlm ([\d.]+) \(ln V = ([\d.]+)\), nsp ([\d.]+)", page)
+    assert mlm == pytest.approx(log_v, rel=0.02)
+    assert nsp == pytest.approx(math.log(2), rel=0.02)
+    mlm_after, nsp_after = numbers(r"^after: mlm ([\d.]+), nsp ([\d.]+)$", page)
+    assert mlm_after < mlm / 2
+    assert nsp_after < nsp
+
+
+def test_the_blank_is_filled_and_texts_are_classified(page: str) -> None:
+    assert "my [MASK] is cute -> dog" in page
+    (loss,) = numbers(r"^classes \(16, 9, 64\) -> \(16, 64\) -> \(16, 2\), loss ([\d.]+)$", page)
+    assert loss < 0.2
+    assert re.findall(r"^(.*): animals [\d.]+, weather [\d.]+$", page, re.MULTILINE) == [
+        "the dog eats fish",
+        "rain and thunder will fall",
+    ]
