@@ -1,5 +1,7 @@
 """Foreign files are read into rules and a vocabulary, or refused by the name of what can't be expressed."""
 
+import contextlib
+import copy
 import json
 from pathlib import Path
 
@@ -69,7 +71,10 @@ def test_added_tokens_become_protected(saved):
     assert tokenizer.rules.protected == ("C++", "<new>")
     assert tokenizer.vocab[-1] == "<new>"
     assert tokenizer.encode("aC++<new>").token_ids == [2, 5, 9, 10, 3]
-    assert sum("became a protected string" in note for note in tokenizer.notes) == 2
+    assert not any("added token" in note for note in tokenizer.notes)  # exactly what it was
+    content["added_tokens"][-1]["normalized"] = True
+    (saved / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    assert "added token '<new>' was matched after normalisation" in " ".join(Tokenizer.from_directory(saved).notes)
     content["added_tokens"][-1]["lstrip"] = True
     (saved / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(TokenizerError, match=r"added token '<new>' has lstrip"):
@@ -222,6 +227,20 @@ class TestDirectories:
             Tokenizer.from_directory(self.write(tmp_path, **config))
         assert message in str(error.value)
 
+    def test_added_tokens_behind_the_vocabulary(self, tmp_path):
+        config = {"tokenizer_class": "BertTokenizer", "added_tokens_decoder": {"11": {"content": "<x>"}}}
+        folder = self.write(tmp_path, **config)
+        (folder / "added_tokens.json").write_text('{"<y>": 12}', encoding="utf-8")
+        tokenizer = Tokenizer.from_directory(folder)
+        assert sorted(tokenizer.rules.protected) == ["<x>", "<y>"]
+        assert tokenizer.encode("a<x><y>").token_ids == [2, 5, 11, 12, 3]
+        (folder / "added_tokens.json").write_text('{"<y>": 14}', encoding="utf-8")
+        with pytest.raises(TokenizerError, match="no entry has id 12"):
+            Tokenizer.from_directory(folder)
+        (folder / "added_tokens.json").write_text('{"<y>": 6}', encoding="utf-8")
+        with pytest.raises(TokenizerError, match="id 6 belongs to both 'A' and '<y>'"):
+            Tokenizer.from_directory(folder)
+
     def test_text_already_cut_is_refused(self, tmp_path):
         with pytest.raises(TokenizerError, match="do_basic_tokenize=false"):
             Tokenizer.from_directory(self.write(tmp_path, tokenizer_class="BertTokenizer", do_basic_tokenize=False))
@@ -233,6 +252,32 @@ class TestDirectories:
     def test_wrong_values_name_the_file(self, tmp_path):
         with pytest.raises(TokenizerError, match=r"tokenizer_config\.json: lower_case must be true or false"):
             Tokenizer.from_directory(self.write(tmp_path, tokenizer_class="BertTokenizer", do_lower_case="no"))
+
+
+def places(value, path=()):
+    """Every place in a JSON value, as a path of keys."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places(inner, (*path, key))
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize("junk", [None, 3, "x", [], {}, [[]]], ids=repr)
+def test_any_part_replaced_by_junk_is_a_tokenizer_error_or_harmless(saved, name, junk):
+    original = json.loads((saved / name).read_text(encoding="utf-8"))
+    for path in places(original):
+        content = copy.deepcopy(original)
+        if path:
+            inner = content
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = junk
+        else:
+            content = junk
+        (saved / name).write_text(json.dumps(content), encoding="utf-8")
+        with contextlib.suppress(TokenizerError):
+            Tokenizer.from_directory(saved).encode("a b")
 
 
 class TestFilesThatDisagree:

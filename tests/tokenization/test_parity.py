@@ -100,6 +100,14 @@ def test_truncation(flags, max_length, tmp_path):
             assert tokenizer.encode(text, pair, max_length=max_length, truncation=ours).token_ids == expected
 
 
+@pytest.mark.parametrize("flags", RULES, ids=str)
+def test_saved_again_by_transformers(flags, tmp_path):
+    """There and back: what transformers writes is the same tokenizer to us."""
+    tokenizer = make_tokenizer(SMALL, **flags)
+    reopened(tokenizer, tmp_path / "ours").save_pretrained(str(tmp_path / "theirs"))
+    assert Tokenizer.from_directory(tmp_path / "theirs").fingerprint == tokenizer.fingerprint
+
+
 def test_the_missed_ideographs_reach_transformers(tmp_path):
     """TOK-04: through the saved tokenizer.json transformers isolates them too."""
     reference = reopened(make_tokenizer("a b"), tmp_path)

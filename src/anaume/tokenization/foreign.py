@@ -6,7 +6,8 @@ A file is read into rules or refused by the name of what the rules can't express
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,12 @@ def read_directory(path: str | Path) -> Read:
     if not folder.is_dir():
         raise TokenizerError(f"a directory with tokenizer files was expected; {folder} is none")
     config_path = folder / "tokenizer_config.json"
-    config = _read_json(config_path) if config_path.is_file() else {}
-    config = _with_special_tokens(config, folder)
+    with _well_formed(folder):
+        return _read_directory(folder, config_path)
+
+
+def _read_directory(folder: Path, config_path: Path) -> Read:
+    config = _whole_config(folder, config_path)
     kind = config.get("tokenizer_class")
     if kind is not None and kind not in (*_BERT_CLASSES, *_FAST_CLASSES, _JAPANESE):
         raise TokenizerError(
@@ -45,8 +50,8 @@ def read_directory(path: str | Path) -> Read:
     if kind == _JAPANESE:
         if not has_vocab:
             raise TokenizerError(f"{folder}: a {_JAPANESE} needs vocab.txt, and there is none")
-        vocab = read_vocab(folder / "vocab.txt")
-        return japanese_rules(config, config_path), vocab, vocab_notes(vocab)
+        rules = japanese_rules(config, config_path)
+        return rules, *_listed_vocab(folder, config)
     if has_json:
         rules, vocab, notes = read_tokenizer_json(folder / "tokenizer.json", _named_specials(config))
         if has_vocab:
@@ -59,9 +64,11 @@ def read_directory(path: str | Path) -> Read:
         raise TokenizerError(f"{folder} has neither tokenizer.json nor vocab.txt")
     if kind in _FAST_CLASSES:
         raise TokenizerError(f"{config_path} names {kind}, which needs a tokenizer.json, and {folder} has none")
-    notes = () if kind else (f"no tokenizer class is named in {config_path.name}; read as BertTokenizer",)
-    vocab = read_vocab(folder / "vocab.txt")
-    return bert_rules(config, config_path), vocab, (*notes, *vocab_notes(vocab))
+    rules = bert_rules(config, config_path)
+    vocab, notes = _listed_vocab(folder, config)
+    if not kind:
+        notes = (f"no tokenizer class is named in {config_path.name}; read as BertTokenizer", *notes)
+    return rules, vocab, notes
 
 
 def bert_rules(config: Mapping[str, Any], where: Path) -> TokenizerRules:
@@ -110,12 +117,17 @@ def read_tokenizer_json(path: str | Path, specials: Mapping[str, str] | None = N
     """Read a tokenizer.json; `specials` (pad_token=...) names what the file itself does not. Raises TokenizerError."""
     path = Path(path)
     content = _read_json(path)
+    with _well_formed(path):
+        return _read_content(content, path, specials or {})
+
+
+def _read_content(content: dict[str, Any], path: Path, specials: Mapping[str, str]) -> Read:
     model = _part(content, "model", path)
     values = _model_rules(model, path) | _normalizer_rules(content.get("normalizer"), path)
     values["cjk_ranges"] = _pre_tokenizer_rule(content.get("pre_tokenizer"), path)
     cls, sep = _layout(content.get("post_processor"), path)
     added = content.get("added_tokens") or []
-    named = {"cls_token": cls, "sep_token": sep, "unk_token": model["unk_token"]} | dict(specials or {})
+    named = {"cls_token": cls, "sep_token": sep, "unk_token": model["unk_token"]} | dict(specials)
     special_texts = [token["content"] for token in added if token.get("special")]
     for field in ("pad_token", "mask_token"):
         stem = field.removesuffix("_token")
@@ -188,7 +200,7 @@ def _layout(post_processor: Any, path: Path) -> tuple[str, str]:
         return post_processor["cls"][0], post_processor["sep"][0]
     if kind == "TemplateProcessing":
         single, pair = (
-            [(next(iter(part)), *next(iter(part.values())).values()) for part in post_processor[name]]
+            [(type_, part["id"], part["type_id"]) for step in post_processor[name] for type_, part in step.items()]
             for name in ("single", "pair")
         )
         if len(single) == 3 and len(pair) == 5:
@@ -205,15 +217,18 @@ def _layout(post_processor: Any, path: Path) -> tuple[str, str]:
     )
 
 
-def _added_token_notes(token: dict[str, Any], named: Mapping[str, str], path: Path) -> list[str]:
+def _added_token_notes(token: dict[str, Any], named: Mapping[Any, str], path: Path) -> list[str]:
     text = token["content"]
     if text in named.values():
         return []
     odd = [flag for flag in ("single_word", "lstrip", "rstrip") if token.get(flag)]
     if odd:
         raise TokenizerError(f"{path}: the added token {text!r} has {', '.join(odd)}, which can't be expressed here")
-    how = " (there after normalisation, here as it is written)" if token.get("normalized") else ""
-    return [f"the added token {text!r} became a protected string, matched anywhere in the text{how}"]
+    if token.get("normalized"):
+        return [
+            f"the added token {text!r} was matched after normalisation; protected here, it is matched as it is written"
+        ]
+    return []
 
 
 def _ordered(ids: Mapping[str, int], added: list[dict[str, Any]], path: Path) -> list[str]:
@@ -254,9 +269,28 @@ def _refuse_two_vocabularies(folder: Path, vocab: list[str]) -> None:
         )
 
 
-def _with_special_tokens(config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    path = folder / "special_tokens_map.json"
-    return (_read_json(path) if path.is_file() else {}) | config
+def _whole_config(folder: Path, config_path: Path) -> dict[str, Any]:
+    """Return tokenizer_config.json completed by the files older versions wrote beside it."""
+    config = _read_json(config_path) if config_path.is_file() else {}
+    specials, added = folder / "special_tokens_map.json", folder / "added_tokens.json"
+    if specials.is_file():
+        config = _read_json(specials) | config
+    if added.is_file():
+        listed = {str(token_id): {"content": text} for text, token_id in _read_json(added).items()}
+        config["added_tokens_decoder"] = listed | (config.get("added_tokens_decoder") or {})
+    return config
+
+
+def _listed_vocab(folder: Path, config: Mapping[str, Any]) -> tuple[list[str], tuple[str, ...]]:
+    """Read vocab.txt and put the added tokens with higher ids behind it."""
+    path = folder / "vocab.txt"
+    vocab = read_vocab(path)
+    listed = (config.get("added_tokens_decoder") or {}).items()
+    added = [token | {"id": int(token_id)} for token_id, token in listed]
+    named = dict(enumerate(TokenizerRules().specials)) | _named_specials(config)
+    notes = [note for token in added for note in _added_token_notes(token, named, path)]
+    ids = {token: token_id for token_id, token in enumerate(vocab)}
+    return _ordered(ids, added, path), (*vocab_notes(vocab), *notes)
 
 
 def _named_specials(config: Mapping[str, Any]) -> dict[str, str]:
@@ -272,6 +306,17 @@ def _protected(config: Mapping[str, Any]) -> list[str]:
     specials = set(_named_specials(config).values()) | set(TokenizerRules().specials)
     added = (config.get("added_tokens_decoder") or {}).values()
     return [token["content"] for token in added if token["content"] not in specials]
+
+
+@contextmanager
+def _well_formed(path: Path) -> Iterator[None]:
+    """Turn the stumbles over a part of another type than the format says into one clear error."""
+    try:
+        yield
+    except SettingsError as error:
+        raise TokenizerError(f"{path}: {error}") from error
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise TokenizerError(f"{path} is malformed: {type(error).__name__}: {error}") from error
 
 
 def _make(values: dict[str, Any], where: Path) -> TokenizerRules:

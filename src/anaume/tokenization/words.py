@@ -10,7 +10,7 @@ from tokenizers import NormalizedString, PreTokenizedString
 from anaume.errors import MissingExtra, TokenizerError
 
 # Slicing a NormalizedString costs time in proportion to its length; cutting long texts in two steps keeps it linear.
-_GROUP = 256
+_GROUP = 32
 
 
 class MecabWords:
