@@ -34,6 +34,15 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(row, ensure_ascii=False)
 
 
+class PlainFormatter(logging.Formatter):
+    """The message alone at INFO; else "warning: message", "error: message"."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Render one record."""
+        text = super().format(record)
+        return text if record.levelno == logging.INFO else f"{record.levelname.lower()}: {text}"
+
+
 def configure(*, verbose: bool = False, quiet: bool = False, as_json: bool = False) -> None:
     """Send anaume's log lines and warnings to stderr; for the command line, never for library use.
 
@@ -42,7 +51,7 @@ def configure(*, verbose: bool = False, quiet: bool = False, as_json: bool = Fal
     """
     level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.INFO
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter("%(levelname)s %(message)s"))
+    handler.setFormatter(JsonFormatter() if as_json else PlainFormatter())
     root = logging.getLogger("anaume")
     root.handlers = [handler]
     root.setLevel(level)

@@ -126,12 +126,21 @@ class Bundle:
         return self._engine(None).device
 
     @property
+    def engine(self) -> TorchEngine:
+        """What runs batches of token IDs for this bundle, on its own device and in its own precision."""
+        return self._engine(None)
+
+    @property
     def fingerprint(self) -> str:
         """The fingerprint of the vectors this bundle makes (hashes all weights: about 0.1 s for 22 M parameters).
 
         Vectors that average windows (`long="window"`) have another one, which their report carries.
         """
-        return self._fingerprint("truncate")
+        return self.fingerprint_for("truncate")
+
+    def fingerprint_for(self, long: LongPolicy) -> str:
+        """The fingerprint of vectors made under a policy for long texts: "window" gives other vectors than the rest."""
+        return vector_fingerprint(self.tokenizer, weights_fingerprint(self.model), self.embedding, long=long)
 
     def with_embedding(self, embedding: EmbeddingConfig) -> Self:
         """Return a bundle of the same tokenizer and weights that pools, cuts or prompts differently."""
@@ -172,7 +181,7 @@ class Bundle:
         unknown or unfit is in the report and in one AnaumeWarning. Raises SettingsError for a wrong argument,
         DataError for a text that is no string or, under "error", is too long (both ValueErrors).
         """
-        return self._embed(texts, as_, long, device, progress, fingerprint=self._fingerprint(long))
+        return self._embed(texts, as_, long, device, progress, fingerprint=self.fingerprint_for(long))
 
     def embed_stream(
         self,
@@ -181,13 +190,15 @@ class Bundle:
         as_: str | None = None,
         long: LongPolicy = "truncate",
         device: str | None = None,
+        fingerprint: str | None = None,
     ) -> Iterator[EmbedReport]:
         """Embed chunk after chunk of texts, in bounded memory: one report a chunk, arguments as in `embed_report`.
 
-        The weights are hashed once. Nothing is warned about: each report's messages say what is true of its chunk, and
-        `EmbedTotals` sums reports up.
+        fingerprint  what `fingerprint_for(long)` gave just before; None = the weights are hashed here, once
+
+        Nothing is warned about: each report's messages say what is true of its chunk; `EmbedTotals` sums reports up.
         """
-        fingerprint = self._fingerprint(long)
+        fingerprint = self.fingerprint_for(long) if fingerprint is None else fingerprint
         for texts in chunks:
             yield self._embed(texts, as_, long, device, progress=False, fingerprint=fingerprint, warn=False)
 
@@ -196,7 +207,8 @@ class Bundle:
 
         layers  which layers, 0 = input embeddings, negative from the end; None = the last one
 
-        Texts over embedding.max_length tokens are refused (DataError): cut vectors would not be the text's.
+        Texts over embedding.max_length tokens are refused (TokenizerError, a ValueError): cut vectors would not be the
+        text's.
         """
         wanted = [-1] if layers is None else list(layers)
         count = self.config.num_hidden_layers + 1
@@ -237,9 +249,6 @@ class Bundle:
             progress=progress,
             warn=warn,
         )
-
-    def _fingerprint(self, long: LongPolicy) -> str:
-        return vector_fingerprint(self.tokenizer, weights_fingerprint(self.model), self.embedding, long=long)
 
     def _engine(self, device: str | None) -> TorchEngine:
         wanted = self._device if device is None else device

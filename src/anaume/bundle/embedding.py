@@ -232,8 +232,8 @@ def _too_long(index: int, encoding: Encoding, max_length: int, count: int) -> Da
 def _messages(totals: EmbedTotals, embedding: EmbeddingConfig) -> Iterator[str]:
     if embedding.pooling is None and totals.texts:
         yield (
-            "this bundle has no pooling: its encoder was never trained for similarity, so the mean of its token vectors "
-            "is a weak sentence vector; use a sentence-embedding bundle, or state a choice with `with_embedding`"
+            "this bundle has no pooling: its encoder was never trained for similarity, so the mean of its token "
+            "vectors is a weak sentence vector; use a sentence-embedding bundle, or choose with `with_embedding`"
         )
     if totals.cut:
         yield (
@@ -247,6 +247,6 @@ def _messages(totals: EmbedTotals, embedding: EmbeddingConfig) -> Iterator[str]:
         )
     if totals.voiced:
         yield (
-            f"the tokenizer strips {totals.voiced} voicing marks (バス becomes ハス): for Japanese use a vocabulary made "
-            "with strip_accents=False and split_cjk=False, or words='mecab'"
+            f"the tokenizer strips {totals.voiced} voicing marks (バス becomes ハス): for Japanese use a vocabulary "
+            "made with strip_accents=False and split_cjk=False, or words='mecab'"
         )

@@ -117,7 +117,7 @@ def _on_hub(name: str) -> tuple[Path | None, str]:
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         return None, f"the hub could not give it ({type(error).__name__}: {one_line(error)})"
     except Exception as error:  # the HTTP library's own errors: which one it is depends on the version
-        if type(error).__module__.split(".")[0] not in ("httpx", "httpcore", "requests", "urllib3", "huggingface_hub"):
+        if not type(error).__module__.startswith(("httpx", "httpcore", "requests", "urllib3", "huggingface_hub")):
             raise
         return None, f"the hub could not be reached ({type(error).__name__})"
     logger.info("%s: revision %s", repository, Path(path).name)

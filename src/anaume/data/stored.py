@@ -26,6 +26,7 @@ from anaume.errors import AnaumeWarning, DataError
 
 # Close enough to be searched together, with a note; int8 and static vectors meet only their own kind.
 _MIXABLE = {"float32", "bfloat16"}
+_HASHED_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,22 @@ def read_vectors(path: str | Path) -> StoredVectors:
     if not finite.all():
         raise DataError(f"{path}: vector {int(finite.argmin()) + 1} is not finite")
     return stored
+
+
+def read_about(path: str | Path) -> tuple[str | None, dict[str, str]]:
+    """Return the fingerprint and metadata of a file `open_vectors` wrote, without holding its vectors in memory.
+
+    The fingerprint is None only for a .jsonl file without rows. A .npy file is read through once, to see that its
+    sidecar is its own.
+
+    Raises:
+        DataError: as `read_vectors`, as far as the first row shows it.
+    """
+    ending = vector_format(path)
+    if not Path(path).is_file():
+        raise DataError(f"{path}: no such file")
+    reader = {".npy": _about_npy, ".jsonl": _about_jsonl, ".parquet": _about_parquet}[ending]
+    return reader(Path(path))
 
 
 def join(first: StoredVectors, second: StoredVectors) -> StoredVectors:
@@ -98,13 +115,24 @@ def join(first: StoredVectors, second: StoredVectors) -> StoredVectors:
 
 
 def _read_npy(path: Path) -> StoredVectors:
-    sidecar = sidecar_path(path)
+    vectors = _load_npy(path)
+    fingerprint, metadata = _about_npy(path)
+    return StoredVectors(source=str(path), vectors=np.array(vectors), fingerprint=fingerprint, metadata=metadata)
+
+
+def _load_npy(path: Path) -> NDArray[np.float32]:
+    """Return the array of a .npy file, mapped, not read."""
     try:
-        vectors = np.load(path, allow_pickle=False)
+        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise DataError(f"{path}: not a .npy file of numbers: {error}") from error
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype != np.float32:
         raise DataError(f"{path}: expected float32 vectors (n, size), came {type(vectors).__name__} of another kind")
+    return vectors
+
+
+def _about_npy(path: Path) -> tuple[str, dict[str, str]]:
+    vectors, sidecar = _load_npy(path), sidecar_path(path)
     if not sidecar.is_file():
         raise DataError(
             f"{path}: {sidecar.name}, which says what made these vectors, is missing; move both files together"
@@ -114,9 +142,12 @@ def _read_npy(path: Path) -> StoredVectors:
         fingerprint, digest, metadata = about[FINGERPRINT], about["sha256"], about["metadata"]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{sidecar}: not what anaume writes beside a .npy file: {error!r}") from error
-    if hashlib.sha256(np.ascontiguousarray(vectors, dtype="<f4").tobytes()).hexdigest() != digest:
+    found = hashlib.sha256()
+    for start in range(0, len(vectors), _HASHED_ROWS):
+        found.update(np.ascontiguousarray(vectors[start : start + _HASHED_ROWS], dtype="<f4").tobytes())
+    if found.hexdigest() != digest:
         raise DataError(f"{path}: {sidecar.name} was written for other vectors (its sha256 differs); write both again")
-    return StoredVectors(source=str(path), vectors=vectors, fingerprint=fingerprint, metadata=metadata)
+    return fingerprint, metadata
 
 
 def _read_jsonl(path: Path) -> StoredVectors:
@@ -153,6 +184,31 @@ def _read_jsonl(path: Path) -> StoredVectors:
     return StoredVectors(
         source=str(path), vectors=np.stack(vectors), fingerprint=fingerprint, metadata=metadata, rows=rows
     )
+
+
+def _about_jsonl(path: Path) -> tuple[str | None, dict[str, str]]:
+    with open_text(path) as file:
+        for number, record in text_records(file, "jsonl", quoting=None, header=True):
+            fingerprint = None if isinstance(record, str) else record.get(FINGERPRINT)
+            metadata = {} if isinstance(record, str) else record.get(METADATA, {})
+            if not isinstance(fingerprint, str) or not isinstance(metadata, dict):
+                raise DataError(f"{path}: row {number}: expected the fields {VECTOR!r} and {FINGERPRINT!r}")
+            return fingerprint, metadata
+    return None, {}
+
+
+def _about_parquet(path: Path) -> tuple[str, dict[str, str]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: can't be read as Parquet: {error}") from error
+    about = schema.metadata or {}
+    if FINGERPRINT_KEY not in about or VECTOR not in schema.names:
+        raise DataError(f"{path}: has no vectors of anaume's: no column {VECTOR!r}, or no fingerprint in its schema")
+    return about[FINGERPRINT_KEY].decode(), json.loads(about.get(METADATA_KEY, b"{}"))
 
 
 def _read_parquet(path: Path) -> StoredVectors:

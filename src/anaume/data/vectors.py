@@ -218,6 +218,13 @@ def open_vectors(
             file.write(writer.sidecar())
 
 
+def vector_lines(
+    file: BinaryIO, *, fingerprint: str, size: int, extra: Mapping[str, str] | None = None
+) -> VectorWriter:
+    """Return a writer of JSON lines, as in a .jsonl vector file, into a binary stream (stdout) that stays open."""
+    return _Jsonl(file, fingerprint, size, extra or {})
+
+
 def sidecar_path(path: str | Path) -> Path:
     """Return where a .npy file's fingerprint is kept."""
     return Path(f"{path}.json")

@@ -1,0 +1,7 @@
+"""`python -m anaume` is `anaume`."""
+
+import sys
+
+from anaume.cli import main
+
+sys.exit(main())

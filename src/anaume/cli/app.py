@@ -1,0 +1,63 @@
+"""The application: what `anaume` is, its families of verbs, and the way in and out of the process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from anaume import __version__
+from anaume.cli import bundles, embed, inspect, story, text
+from anaume.cli.running import Device, LogJson, Quiet, Verbose, process
+
+app = typer.Typer(
+    name="anaume",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"anaume {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    device: Device = "auto",
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    log_json: LogJson = False,
+) -> None:
+    """Train, adapt and run BERT encoders: from text to vectors, English and Japanese.
+
+    The thing acted on comes first, then files; - is stdin. Data goes to stdout, talk to stderr.
+
+    $ anaume demo
+    $ anaume tokenize all-MiniLM-L6-v2 "my dog is cute"
+    $ anaume embed all-MiniLM-L6-v2 texts.txt -o vectors.npy
+    """
+
+
+for family in (story, text, bundles, inspect, embed):
+    family.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line (sys.argv's by default) and return the exit code."""
+    with process():
+        try:
+            app(args=None if arguments is None else list(arguments), prog_name="anaume")
+        except SystemExit as end:
+            if end.code is None or isinstance(end.code, int):
+                return end.code or 0
+            print(end.code, file=sys.stderr)
+            return 1
+    return 0

@@ -1,0 +1,107 @@
+"""`anaume embed`: files into vectors."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from anaume.cli import options
+from anaume.cli.opening import open_bundle
+from anaume.cli.printing import percent, say_json
+from anaume.cli.running import command
+from anaume.errors import SettingsError
+from anaume.logs import get_logger
+
+if TYPE_CHECKING:
+    from anaume.jobs.embed import EmbedSummary
+
+log = get_logger(__name__)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    command(app, "embed")(_embed)
+
+
+def _embed(
+    bundle: options.BundleArg,
+    files: options.FilesArg,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="A .npy, .jsonl or .parquet file. Without it: JSON lines on stdout.",
+            show_default=False,
+        ),
+    ] = None,
+    as_: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="The prompt to use: query, passage, ...")
+    ] = None,
+    long: Annotated[
+        Literal["truncate", "window", "error"],
+        typer.Option("--long", metavar="HOW", help="Over the bundle's length: truncate, window (average) or error."),
+    ] = "truncate",
+    precision: Annotated[
+        Literal["float32", "bfloat16"], typer.Option("--precision", help="bfloat16 is about twice as fast.")
+    ] = "float32",
+    column: options.Column = None,
+    format: options.Format = None,
+    encoding: options.Encoding = "utf-8",
+    errors: options.DecodeErrors = "strict",
+    quoting: options.Quoting = None,
+    header: options.Header = True,
+    overwrite: options.Overwrite = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout (with -o).")] = False,
+    device: str = "auto",
+    verbose: bool = False,
+) -> None:
+    """Turn texts from files into vectors.
+
+    One vector a row, in order, with the fingerprint of what made them. The output appears whole or not at all; one that
+    is there, made of the same texts with the same settings, is left as it is.
+
+    $ anaume embed all-MiniLM-L6-v2 texts.txt -o vectors.npy
+    $ anaume embed my-bundle tickets.csv --column body -o tickets.parquet
+    $ cat questions.txt | anaume embed my-bundle - --as query > questions.jsonl
+    """
+    target = options.single(out, "-o")
+    if as_json and target is None:
+        raise SettingsError("--json prints the summary on stdout, where the vectors go: name their file with -o")
+    from anaume.jobs.embed import embed_file
+
+    opened = open_bundle(bundle, device=device, precision=precision)
+    summary = embed_file(
+        opened,
+        files,
+        target,
+        as_=as_,
+        long=long,
+        overwrite=overwrite,
+        progress=not verbose,
+        column=column,
+        format=format,
+        encoding=encoding,
+        errors=errors,
+        quoting=quoting,
+        header=header,
+    )
+    if as_json:
+        say_json({**dataclasses.asdict(summary), "texts_per_second": summary.texts_per_second})
+    log.info("%s", _line(summary))
+
+
+def _line(summary: EmbedSummary) -> str:
+    if summary.finished_before:
+        return f"{summary.out} is there already, made of the same texts with the same settings: nothing to do"
+    where = "stdout" if summary.out == "-" else summary.out
+    return (
+        f"{summary.texts:,} texts -> {where} ({summary.texts:,} x {summary.embedding_size}, {summary.precision}) "
+        f"in {summary.seconds:.1f} s, {summary.texts_per_second:,.0f} texts/s; "
+        f"{summary.cut:,} cut, {percent(summary.coverage)} of the text seen, {percent(summary.unknown_share)} of the "
+        f"pieces unknown; fingerprint {summary.fingerprint[:12]}"
+    )

@@ -1,0 +1,53 @@
+"""From what a user typed to a bundle or a tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anaume.errors import SettingsError
+from anaume.logs import get_logger
+
+if TYPE_CHECKING:
+    from anaume.bundle import Bundle
+    from anaume.engines import Precision
+    from anaume.tokenization import Tokenizer
+
+log = get_logger(__name__)
+
+
+def open_bundle(name: str, *, device: str = "auto", precision: Precision = "float32") -> Bundle:
+    """Open a bundle by directory or name. Raises BundleError or TokenizerError."""
+    import anaume
+
+    return anaume.load(name, precision=precision, device=device)
+
+
+def open_tokenizer(name: str, **flags: Any) -> Tokenizer:
+    """Open the tokenizer of a bundle (its weights stay on disk), a tokenizer's directory or one of its files.
+
+    flags  TokenizerRules fields, for a vocab.txt, which holds words and no rules; None values count as not given
+
+    Raises TokenizerError, BundleError, and SettingsError for flags given to what has its own rules.
+    """
+    from anaume.tokenization import Tokenizer
+
+    flags = {key: value for key, value in flags.items() if value is not None}
+    path = Path(name)
+    if path.is_file() and path.suffix.lower() != ".json":
+        if not flags:
+            log.info("%s: a bare vocabulary; taken with the rules of an uncased BERT, unless options say others", name)
+        return Tokenizer.from_vocab(path, **flags)
+    if flags:
+        raise SettingsError(f"{name} brings its own rules: --words, --subwords and --cased are for a vocab.txt")
+    if path.is_file():
+        return Tokenizer.from_file(path)
+    if (
+        (path / "vocab.txt").is_file()
+        and not (path / "config.json").is_file()
+        and not (path / "modules.json").is_file()
+    ):
+        return Tokenizer.from_directory(path)  # a tokenizer alone: torch need not even be imported
+    from anaume.bundle import find_bundle, read_tokenizer
+
+    return read_tokenizer(find_bundle(name))

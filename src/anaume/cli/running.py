@@ -1,0 +1,188 @@
+"""What all commands share: the common options, streams, signals, and how an end, good or bad, is told.
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted (Ctrl-C and SIGTERM alike), 141 the reader of stdout went
+away (128 + SIGPIPE, as other tools in a pipe end).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import io
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from anaume.cli.printing import printable
+from anaume.errors import AnaumeError, AnaumeWarning, SettingsError
+from anaume.logs import configure, get_logger
+
+log = get_logger(__name__)
+
+FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+
+EVERYWHERE = "Everywhere"
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", rich_help_panel=EVERYWHERE, help="Tell what happens; show tracebacks.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=EVERYWHERE, help="Tell errors only.")]
+LogJson = Annotated[
+    bool, typer.Option("--log-json", rich_help_panel=EVERYWHERE, help="Tell in JSON, one object a line.")
+]
+Device = Annotated[
+    str, typer.Option("--device", rich_help_panel=EVERYWHERE, help="auto, cpu, cuda, cuda:1, mps.", metavar="NAME")
+]
+
+_COMMON: tuple[tuple[str, Any, Any], ...] = (
+    ("device", Device, "auto"),
+    ("verbose", Verbose, False),
+    ("quiet", Quiet, False),
+    ("log_json", LogJson, False),
+)
+
+_interrupted = False
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as a command: it gets the common options and its errors are told and become exit codes.
+
+    The common options may stand before or after the verb, and a function that needs one takes it by its name. Under a
+    function that takes no `device`, a device that was asked for is answered with a note.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function, eval_str=True)
+        names = [name for name, _, _ in _COMMON]
+        own = [parameter for parameter in signature.parameters.values() if parameter.name not in names]
+
+        @functools.wraps(function)
+        def run(ctx: typer.Context, **given: Any) -> None:
+            common = {key: given.pop(key, default) for key, _, default in _COMMON}
+            for key, _, default in _COMMON:  # given before the verb, and not again after it
+                if common[key] == default:
+                    common[key] = ctx.find_root().params.get(key, default)
+            given |= {key: value for key, value in common.items() if key in signature.parameters}
+            with _told(common["verbose"], common["quiet"], common["log_json"]):
+                if "device" not in signature.parameters and common["device"] != "auto":
+                    log.info("%s computes nothing on a device: --device has no effect", ctx.command_path)
+                function(**given)
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        extra = [inspect.Parameter(key, kind, annotation=hint, default=default) for key, hint, default in _COMMON]
+        context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        wrapper: Any = run
+        wrapper.__signature__ = signature.replace(parameters=[context, *own, *extra])
+        wrapper.__annotations__ = {p.name: p.annotation for p in wrapper.__signature__.parameters.values()}
+        app.command(name, help=_paragraphs(function.__doc__ or ""))(run)
+        return function
+
+    return register
+
+
+def _paragraphs(docstring: str) -> str:
+    """Return help whose paragraphs are one line each, to be wrapped by the terminal; examples ("$ ...") stay lines."""
+    paragraphs = inspect.cleandoc(docstring).split("\n\n")
+    return "\n\n".join(part if part.startswith("$") else part.replace("\n", " ") for part in paragraphs)
+
+
+@contextmanager
+def _told(verbose: bool, quiet: bool, log_json: bool) -> Iterator[None]:
+    """Run a command's body; what it raises is told on stderr and becomes a typer.Exit with its code."""
+    configure(verbose=verbose, quiet=quiet, as_json=log_json)
+    try:
+        yield
+        sys.stdout.flush()
+    except (typer.Exit, typer.Abort):
+        raise
+    except BaseException as error:
+        code, message = _judge(error)
+        if message:
+            _tell(message, error if verbose else None, log_json)
+        raise typer.Exit(code) from None
+
+
+def _judge(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the line to print ("" for none)."""
+    if isinstance(error, KeyboardInterrupt) or _interrupted:
+        # Libraries may wrap the interrupt that came while they called back into Python: the flag tells.
+        return INTERRUPTED, "interrupted"
+    if isinstance(error, BrokenPipeError):
+        drop_stdout()
+        return PIPE_CLOSED, ""
+    if isinstance(error, AnaumeError):
+        return WRONG_USE if isinstance(error, SettingsError) else FAILED, str(error)
+    if isinstance(error, MemoryError):
+        return FAILED, "out of memory: give smaller files, a shorter --max-length or a smaller model"
+    if isinstance(error, OSError):
+        if error.filename is None:  # a full disk behind `> file`: don't try to flush there again
+            drop_stdout()
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return FAILED, f"{where}{error.strerror or error}"
+    if isinstance(error, Exception):
+        what = f"{type(error).__name__}: {error}"
+        return FAILED, f"{what} - this is a bug in anaume, please report it; run again with -v for the traceback"
+    raise error  # SystemExit and its kin are somebody's decision
+
+
+def _tell(message: str, error: BaseException | None, log_json: bool) -> None:
+    line = printable(" ".join(message.split("\n")), sys.stderr)
+    if log_json:
+        log.error("%s", line, exc_info=error)
+        return
+    with suppress(OSError):
+        if error is not None:
+            traceback.print_exception(error, file=sys.stderr)
+        print(f"error: {line}", file=sys.stderr)
+
+
+@contextmanager
+def process() -> Iterator[None]:
+    """Prepare the process for a command, and leave it as it was: streams, signals and warnings."""
+    global _interrupted
+    _interrupted = False
+    _prepare_streams()
+    before = {}
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        # One that somebody else set, or told to be ignored (nohup, "&" in a script), stays.
+        if signal.getsignal(number) == default:
+            with suppress(ValueError):  # not the main thread: signals are not ours
+                before[number] = signal.signal(number, _interrupt)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", AnaumeWarning)
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    global _interrupted
+    _interrupted = True
+    raise KeyboardInterrupt
+
+
+def _prepare_streams() -> None:
+    """Make stdout and stderr take any text: what a console's encoding can't hold is backslash-escaped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by who started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  as long as the process
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def drop_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush does not complain about a pipe that is gone."""
+    with suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)

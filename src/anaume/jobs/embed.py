@@ -1,0 +1,229 @@
+"""Embed whole files: read, embed and write chunk by chunk, and say once what the model saw."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from anaume.bundle import Bundle, EmbedReport, EmbedTotals, LongPolicy
+from anaume.data import (
+    STDIN,
+    Row,
+    VectorWriter,
+    open_vectors,
+    read_about,
+    read_rows,
+    sidecar_path,
+    vector_format,
+    vector_lines,
+)
+from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.jobs.progress import progress_bar
+from anaume.jobs.sources import Sources, scan_sources
+from anaume.logs import get_logger
+
+log = get_logger(__name__)
+
+CHUNK = 4096
+"""Texts read, embedded and written at once: enough to sort by length with little padding, few enough for progress."""
+_USUAL = {"encoding": "utf-8", "errors": "strict", "header": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedSummary:
+    """What a run of `embed_file` did."""
+
+    out: str
+    """The file written; "-" for stdout."""
+    finished_before: bool
+    """True: the file was there, made from the same sources with the same settings, and nothing was done."""
+    texts: int
+    embedding_size: int
+    seconds: float
+    """Of reading, embedding and writing; loading the bundle apart."""
+    coverage: float
+    """The mean share of a text's pieces that the model saw, 0 to 1."""
+    cut: int
+    """Texts it did not see whole."""
+    pieces: int
+    unknown: int
+    unknown_share: float
+    """The share of the pieces that the vocabulary does not hold, 0 to 1."""
+    precision: str
+    device: str
+    fingerprint: str
+    messages: tuple[str, ...]
+    """What was warned about, in words."""
+
+    @property
+    def texts_per_second(self) -> float:
+        """Texts over seconds, 0 when nothing was done."""
+        return self.texts / self.seconds if self.seconds > 0 else 0.0
+
+
+def embed_file(
+    bundle: Bundle,
+    paths: str | Path | Sequence[str | Path],
+    out: str | Path | None,
+    *,
+    as_: str | None = None,
+    long: LongPolicy = "truncate",
+    overwrite: bool = False,
+    progress: bool = False,
+    **reading: Any,
+) -> EmbedSummary:
+    """Embed every row of one or more files into a vector file, in order, in bounded memory.
+
+    paths      txt, csv, tsv, jsonl or parquet; "-" is stdin
+    out        .npy, .jsonl or .parquet, which appears whole when all is done; None = JSON lines on stdout
+    as_, long  as in `Bundle.embed_report`
+    overwrite  replace an output that is there. Without it, one made from the same sources with the same settings is
+               left as it is (`finished_before`), any other is refused, naming what differs
+    progress   a bar on stderr, if that is a terminal
+    reading    column, format, encoding, errors, quoting, header: as in `read_rows`
+
+    Warns at most once, with the counts of the whole run. Raises SettingsError for wrong arguments, DataError for a
+    file, a row or an output, BundleError for the bundle.
+    """
+    given: list[str | Path] = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given:
+        raise SettingsError("expected at least one file to embed; none came")
+    started = time.perf_counter()
+    rows = read_rows(given, **reading)  # what is wrong with names and settings is said before any work
+    if out is not None:
+        vector_format(out)
+        _refuse_own_input(given, out)
+    sources = scan_sources(given)
+    made_by = _made_by(bundle, sources, as_, long, reading)
+    fingerprint = bundle.fingerprint_for(long)
+    finished = False
+    if out is not None and not overwrite:
+        finished = _finished_before(Path(out), fingerprint, made_by)
+    totals = EmbedTotals()
+    if not finished:
+        with (
+            _writer(out, fingerprint, bundle.embedding_size, made_by) as writer,
+            progress_bar("embedding", sources.lines, show=progress) as advance,
+        ):
+            for chunk, report in _embedded(bundle, rows, as_, long, fingerprint):
+                writer.write(chunk, report.vectors)
+                totals.add(report)
+                advance(len(chunk))
+                log.debug("%d texts embedded and written", totals.texts)
+    messages = totals.messages(bundle.embedding)
+    if messages:
+        warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=2)
+    return EmbedSummary(
+        out=STDIN if out is None else str(out),
+        finished_before=finished,
+        texts=totals.texts,
+        embedding_size=bundle.embedding_size,
+        seconds=time.perf_counter() - started,
+        coverage=totals.seen / totals.texts if totals.texts else 1.0,
+        cut=totals.cut,
+        pieces=totals.pieces,
+        unknown=totals.unknown,
+        unknown_share=totals.unknown / totals.pieces if totals.pieces else 0.0,
+        precision=bundle.precision,
+        device=bundle.device,
+        fingerprint=fingerprint,
+        messages=messages,
+    )
+
+
+def _embedded(
+    bundle: Bundle, rows: Iterator[Row], as_: str | None, long: LongPolicy, fingerprint: str
+) -> Iterator[tuple[list[Row], EmbedReport]]:
+    """Yield chunks of rows with what became of them."""
+    waiting: list[list[Row]] = []  # never more than one: the stream asks for a chunk when it is to be embedded
+
+    def texts() -> Iterator[list[str]]:
+        while chunk := list(islice(rows, CHUNK)):
+            waiting.append(chunk)
+            yield [row.text for row in chunk]
+
+    # A text that is too long is found by what came of it, so that the message can name file and row.
+    policy: LongPolicy = "truncate" if long == "error" else long
+    for report in bundle.embed_stream(texts(), as_=as_, long=policy, fingerprint=fingerprint):
+        chunk = waiting.pop()
+        if long == "error" and report.cut:
+            raise _too_long(bundle, [row for row, share in zip(chunk, report.coverage, strict=True) if share < 1.0])
+        yield chunk, report
+
+
+def _too_long(bundle: Bundle, rows: list[Row]) -> DataError:
+    pieces = bundle.tokenizer.encode(rows[0].text).pieces
+    more = f", nor do {len(rows) - 1} more near it" if len(rows) > 1 else ""
+    return DataError(
+        f"{rows[0].place}: the text has {pieces} pieces and does not fit into {bundle.embedding.max_length} tokens "
+        f"(max_length){more}: split it, or use long='window' or long='truncate'"
+    )
+
+
+@contextmanager
+def _writer(out: str | Path | None, fingerprint: str, size: int, made_by: Mapping[str, str]) -> Iterator[VectorWriter]:
+    if out is None:
+        stream = sys.stdout.buffer
+        sys.stdout.flush()
+        yield vector_lines(stream, fingerprint=fingerprint, size=size, extra=made_by)
+        stream.flush()
+        return
+    with open_vectors(out, fingerprint=fingerprint, size=size, extra=made_by) as writer:
+        yield writer
+
+
+def _made_by(
+    bundle: Bundle, sources: Sources, as_: str | None, long: LongPolicy, reading: Mapping[str, Any]
+) -> dict[str, str]:
+    """What is kept beside the vectors: the settings of the run, so that the same run can be told from another."""
+    told = {key: value for key, value in sorted(reading.items()) if value is not None and value != _USUAL.get(key)}
+    settings = {
+        "precision": bundle.precision,
+        "as": as_ or bundle.embedding.default_prompt or "",
+        "long": long,
+        "reading": " ".join(f"{key}={value}" for key, value in told.items()),
+        "sources": sources.fingerprint,
+    }
+    return {key: value for key, value in settings.items() if value}
+
+
+def _finished_before(out: Path, fingerprint: str, made_by: Mapping[str, str]) -> bool:
+    """Whether `out` is there already as this run would write it; raise DataError when something else is."""
+    beside = sidecar_path(out) if vector_format(out) == ".npy" else None
+    there = [path for path in (out, beside) if path is not None and os.path.lexists(path)]
+    if not there:
+        return False
+    advice = "overwrite=True (--overwrite) replaces it"
+    try:
+        found, settings = read_about(out)
+    except DataError as error:
+        raise DataError(f"{there[0]} exists and is no finished output of anaume ({error}); {advice}") from None
+    wanted = {"fingerprint": fingerprint, **made_by}
+    before = {"fingerprint": found, **settings}
+    names = dict.fromkeys([*wanted, *before])
+    changed = [(name, before.get(name), wanted.get(name)) for name in names if before.get(name) != wanted.get(name)]
+    if changed:
+        changes = ", ".join(f"{name} {_short(was)} is now {_short(now)}" for name, was, now in changed)
+        raise DataError(f"{out} exists and was made otherwise: {changes}; {advice}")
+    if "sources" not in made_by:
+        raise DataError(f"{out} exists, and whether stdin holds what it was made of can't be told; {advice}")
+    return True
+
+
+def _short(value: object) -> str:
+    text = "nothing" if value in (None, "") else str(value)
+    return text if len(text) <= 40 else f"{text[:12]}..."
+
+
+def _refuse_own_input(paths: Sequence[str | Path], out: str | Path) -> None:
+    for path in paths:
+        if str(path) != STDIN and os.path.exists(out) and os.path.samefile(path, out):
+            raise SettingsError(f"{out} is the output and one of the inputs; name another output")
