@@ -11,6 +11,7 @@ from torch import Tensor
 from anaume.bundle.huggingface import ARCHITECTURES, TEXT_KINDS, ForeignConfig, head_for
 from anaume.bundle.names import (
     IGNORED,
+    Entry,
     canonical_names,
     encoder_entries,
     head_entries,
@@ -39,7 +40,6 @@ class Checkpoint:
 
     state: dict[str, Tensor]
     heads: dict[str, HeadConfig]
-    pooler: bool
     report: LoadReport
 
 
@@ -58,20 +58,15 @@ def read_checkpoint(stored: StoredTensors, config: ForeignConfig, where: str) ->
     has_decoder = "cls.predictions.decoder.weight" in tensors
     tied = settle_tied(tensors)
 
-    entries = encoder_entries(config.encoder.num_hidden_layers)
-    state, missing = join(tensors, entries)
-    expected = sum(len(entry.theirs) for entry in entries)
     pooler = any(name.startswith("pooler.") for name in tensors)
-    if pooler:
-        found, lost = join(tensors, pooler_entries())
-        state, missing = state | found, missing + lost
+    encoder = encoder_entries(config.encoder.num_hidden_layers)
+    entries = encoder + (pooler_entries() if pooler else [])
     heads: dict[str, HeadConfig] = {}
     for kind, outputs in _heads_in(tensors, config, where):
         head = head_for(kind, config, outputs, where)
         heads[head.kind] = head
-        found, lost = join(tensors, head_entries(head.kind, head.kind))
-        state, missing = state | found, missing + lost
-    _require_all_used(missing, tensors, raw_name, where)
+        entries = entries + head_entries(head.kind, head.kind)
+    _require_all_used(entries, tensors, raw_name, where)
     if "mlm" in heads and not config.tied and not has_decoder:
         raise BundleError(
             f"{where}: tie_word_embeddings is false, but the MLM output matrix (cls.predictions.decoder.weight) is "
@@ -80,6 +75,8 @@ def read_checkpoint(stored: StoredTensors, config: ForeignConfig, where: str) ->
     needing = [name for name, head in heads.items() if head.needs_pooler]
     if needing and not pooler:
         raise BundleError(f"{where}: the head {', '.join(needing)} reads the pooler, which is not in the weights")
+    _require_shapes(entries, tensors, empty_model(config.encoder, heads, pooler), where)
+    expected = sum(len(entry.theirs) for entry in encoder)
     report = LoadReport(
         encoder_loaded=expected,
         encoder_expected=expected,
@@ -89,7 +86,7 @@ def read_checkpoint(stored: StoredTensors, config: ForeignConfig, where: str) ->
         tied=tied,
         stored_dtype=stored.stored_dtype,
     )
-    return Checkpoint(state, heads, pooler, report)
+    return Checkpoint(join(tensors, entries), heads, report)
 
 
 def _heads_in(tensors: Mapping[str, Tensor], config: ForeignConfig, where: str) -> list[tuple[str, int]]:
@@ -113,15 +110,32 @@ def _heads_in(tensors: Mapping[str, Tensor], config: ForeignConfig, where: str) 
     return found
 
 
-def _require_all_used(missing: list[str], left: Mapping[str, Tensor], raw_name: Mapping[str, str], where: str) -> None:
-    if not missing and not left:
-        return
-    unknown = sorted((raw_name.get(name, name) for name in left), key=natural_order)
-    missing = sorted(missing, key=natural_order)
-    raise BundleError(
-        f"{where}: the weights do not fit. Missing ({len(missing)}): {_some(missing)}. "
-        f"Unknown ({len(unknown)}): {_some(unknown)}. Nothing is loaded in part"
-    )
+def _require_all_used(
+    entries: list[Entry], tensors: Mapping[str, Tensor], raw_name: Mapping[str, str], where: str
+) -> None:
+    wanted = {name for entry in entries for name in entry.theirs}
+    missing = sorted(wanted - tensors.keys(), key=natural_order)
+    unknown = sorted((raw_name.get(name, name) for name in tensors.keys() - wanted), key=natural_order)
+    if missing or unknown:
+        raise BundleError(
+            f"{where}: the weights do not fit. Missing ({len(missing)}): {_some(missing)}. "
+            f"Unknown ({len(unknown)}): {_some(unknown)}. Nothing is loaded in part"
+        )
+
+
+def _require_shapes(entries: list[Entry], tensors: Mapping[str, Tensor], model: Bert, where: str) -> None:
+    ours = model.state_dict()
+    wrong = []
+    for entry in entries:
+        rows, *rest = ours[entry.ours].shape
+        expected = (rows // len(entry.theirs), *rest)
+        wrong += [
+            f"{name} is {tuple(tensors[name].shape)}, config.json says {expected}"
+            for name in entry.theirs
+            if tensors[name].shape != expected
+        ]
+    if wrong:
+        raise BundleError(f"{where}: {len(wrong)} tensors have wrong shapes: {'; '.join(wrong[:3])}")
 
 
 def _some(names: list[str]) -> str:
@@ -135,12 +149,17 @@ def _absent(architecture: str, heads: Mapping[str, HeadConfig], pooler: bool) ->
     return (*(["the pooler"] if has_pooler and not pooler else []), *absent)
 
 
+def empty_model(encoder: EncoderConfig, heads: Mapping[str, HeadConfig], pooler: bool) -> Bert:
+    """Return a model without storage: its shapes are known, nothing is drawn."""
+    with torch.device("meta"):
+        return Bert(encoder, heads, pooler=pooler)
+
+
 def build_model(
     encoder: EncoderConfig, heads: Mapping[str, HeadConfig], state: Mapping[str, Tensor], where: str
 ) -> Bert:
     """Return the model that holds exactly these tensors; nothing is drawn. Raises BundleError for wrong shapes."""
-    with torch.device("meta"):
-        model = Bert(encoder, heads, pooler="pooler.dense.weight" in state)
+    model = empty_model(encoder, heads, "pooler.dense.weight" in state)
     expected = model.state_dict()
     missing, unknown = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
     if missing or unknown:

@@ -110,12 +110,15 @@ def parse_config(config: Mapping[str, Any], where: str) -> ForeignConfig:
             raise BundleError(f"{where}: lacks {theirs}, which can't be guessed from the weights")
         settings[ours] = default if config.get(theirs) is None else config[theirs]
     activation = config.get("hidden_act", "gelu")
-    if activation not in _ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise BundleError(f"{where}: hidden_act is {activation!r}; anaume has: {', '.join(_ACTIVATIONS)}")
     try:
         encoder = EncoderConfig(**settings, activation=_ACTIVATIONS[activation])
     except (SettingsError, TypeError) as error:
-        raise BundleError(f"{where}: {error}") from error
+        theirs = next(
+            (f"{theirs}: " for theirs, ours, _ in _SIZES if str(error).startswith(ours) and theirs != ours), ""
+        )
+        raise BundleError(f"{where}: {theirs}{error}") from error
     labels, label_notes = _labels(config, where)
     dropout = config.get("classifier_dropout")
     return ForeignConfig(
@@ -150,7 +153,9 @@ def _architecture(config: Mapping[str, Any], where: str) -> str:
     if config.get("auto_map"):
         raise BundleError(f"{where}: auto_map names code that comes with the checkpoint; anaume runs no such code")
     if len(set(architectures)) > 1:
-        raise BundleError(f"{where}: names {len(architectures)} classes, {named}; one file holds one class's tensors")
+        raise BundleError(
+            f"{where}: architectures names {len(architectures)} classes, {named}; one file holds one class's tensors"
+        )
     return architectures[0] if architectures else ""
 
 
@@ -200,8 +205,9 @@ def head_for(kind: str, config: ForeignConfig, outputs: int, where: str) -> Head
         labels = config.labels if config.labels is not None else tuple(f"LABEL_{i}" for i in range(outputs))
         if len(labels) != outputs:
             raise BundleError(f"{where}: id2label names {len(labels)} labels, the classifier has {outputs} outputs")
+    dropout = {} if kind in ("mlm", "nsp", "span") else {"dropout": config.head_dropout}
     try:
-        return HeadConfig(kind=kind, labels=labels, dropout=config.head_dropout)  # type: ignore[arg-type]
+        return HeadConfig(kind=kind, labels=labels, **dropout)  # type: ignore[arg-type]
     except SettingsError as error:
         raise BundleError(f"{where}: {error}") from error
 

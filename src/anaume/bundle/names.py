@@ -173,17 +173,13 @@ def settle_tied(tensors: dict[str, Tensor]) -> tuple[str, ...]:
     return tuple(folded)
 
 
-def join(tensors: dict[str, Tensor], entries: Iterable[Entry]) -> tuple[dict[str, Tensor], list[str]]:
-    """Take the tensors of `entries` out of `tensors`; return them by our names, and the names that were missing."""
+def join(tensors: Mapping[str, Tensor], entries: Iterable[Entry]) -> dict[str, Tensor]:
+    """Return the tensors of `entries` by our names; all must be there and fit (see `checkpoint.read_checkpoint`)."""
     ours: dict[str, Tensor] = {}
-    missing: list[str] = []
     for entry in entries:
-        absent = [name for name in entry.theirs if name not in tensors]
-        missing += absent
-        if not absent:
-            parts = [tensors.pop(name) for name in entry.theirs]
-            ours[entry.ours] = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return ours, missing
+        parts = [tensors[name] for name in entry.theirs]
+        ours[entry.ours] = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return ours
 
 
 def split(state: Mapping[str, Tensor], entries: Iterable[Entry], *, prefix: str = "") -> dict[str, Tensor]:
