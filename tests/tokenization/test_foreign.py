@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from anaume.errors import TokenizerError
-from anaume.tokenization import Tokenizer, write_vocab
+from anaume.tokenization import Tokenizer, TokenizerRules, write_vocab
 from helpers import SPECIALS, make_tokenizer
 
+SPLIT = {"type": "Split", "pattern": {"Regex": "x"}, "behavior": "Isolated", "invert": False}
 BERT_NORMALIZER = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
 
 
@@ -117,6 +118,10 @@ def test_post_processors_that_say_the_same(saved, post_processor):
         ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend"}, BERT_NORMALIZER]}}, "Prepend + Bert"),
         ({"normalizer": BERT_NORMALIZER | {"clean_text": False}}, "clean_text=false"),
         ({"pre_tokenizer": {"type": "Whitespace"}}, "the pre-tokenizer Whitespace can't be expressed"),
+        (
+            {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [SPLIT, {"type": "BertPreTokenizer"}]}},
+            "Split + Bert",
+        ),
         ({"pre_tokenizer": {"type": "ByteLevel"}}, "the pre-tokenizer ByteLevel can't be expressed"),
         ({"post_processor": None}, "the post-processor none can't be expressed"),
         ({"post_processor": {"type": "RobertaProcessing"}}, "the post-processor RobertaProcessing can't be expressed"),
@@ -262,10 +267,19 @@ def places(value, path=()):
         yield from places(inner, (*path, key))
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"])
 @pytest.mark.parametrize("junk", [None, 3, "x", [], {}, [[]]], ids=repr)
-def test_any_part_replaced_by_junk_is_a_tokenizer_error_or_harmless(saved, name, junk):
-    original = json.loads((saved / name).read_text(encoding="utf-8"))
+@pytest.mark.parametrize(
+    ("rules", "keep_json"), [({}, True), ({"cjk_ranges": "huggingface"}, False), ({"words": "mecab"}, False)], ids=str
+)
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"])
+def test_any_part_replaced_by_junk_is_a_tokenizer_error_or_harmless(tmp_path, rules, keep_json, name, junk):
+    make_tokenizer("a b C++", protected=["C++"], **rules).save(tmp_path)
+    if not keep_json:
+        (tmp_path / "tokenizer.json").unlink(missing_ok=True)
+        edit(tmp_path / "tokenizer_config.json", tokenizer_class="BertJapaneseTokenizer" if "words" in rules else None)
+        if name == "tokenizer.json":
+            return
+    original = json.loads((tmp_path / name).read_text(encoding="utf-8"))
     for path in places(original):
         content = copy.deepcopy(original)
         if path:
@@ -275,9 +289,42 @@ def test_any_part_replaced_by_junk_is_a_tokenizer_error_or_harmless(saved, name,
             inner[path[-1]] = junk
         else:
             content = junk
-        (saved / name).write_text(json.dumps(content), encoding="utf-8")
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
         with contextlib.suppress(TokenizerError):
-            Tokenizer.from_directory(saved).encode("a b")
+            Tokenizer.from_directory(tmp_path).encode("a b")
+
+
+def test_names_of_the_special_tokens_in_a_lone_file(tmp_path):
+    """VOC-03: <pad> and <mask> are found among the special added tokens."""
+    names = {
+        "pad_token": "<pad>",
+        "mask_token": "<mask>",
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "unk_token": "<unk>",
+    }
+    tokenizer = Tokenizer(["<s>", "<pad>", "</s>", "<unk>", "a", "<mask>"], TokenizerRules(**names))
+    tokenizer.save(tmp_path)
+    assert Tokenizer.from_file(tmp_path / "tokenizer.json").fingerprint == tokenizer.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        (
+            "tokenizer.json",
+            {"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 9]}},
+            "id 9",
+        ),
+        ("special_tokens_map.json", {"cls_token": "a"}, "'[CLS]' for cls_token, the files beside it 'a'"),
+    ],
+)
+def test_special_tokens_that_disagree(saved, name, changes, message):
+    edit(saved / "tokenizer_config.json", cls_token=None)
+    edit(saved / name, **changes)
+    with pytest.raises(TokenizerError) as error:
+        Tokenizer.from_directory(saved)
+    assert message in str(error.value)
 
 
 class TestFilesThatDisagree:

@@ -1,31 +1,33 @@
-"""Foreign files -> (rules, vocabulary, notes): Hugging Face directories and tokenizer.json.
+"""Hugging Face directories -> (rules, vocabulary, notes).
 
-A file is read into rules or refused by the name of what the rules can't express; what is ignored on purpose is noted.
+A directory is read into rules or refused by the name of what the rules can't express; what is ignored is noted.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from anaume.errors import SettingsError, TokenizerError
-from anaume.tokenization.pipeline import MISSED_IDEOGRAPHS
+from anaume.errors import TokenizerError
 from anaume.tokenization.rules import SPECIAL_FIELDS, TokenizerRules
+from anaume.tokenization.tokenizer_json import (
+    Read,
+    added_token_notes,
+    make_rules,
+    ordered_vocab,
+    read_json,
+    read_tokenizer_json,
+    well_formed,
+)
 from anaume.tokenization.vocabulary import first_vocab_difference, read_vocab, vocab_notes
-
-Read = tuple[TokenizerRules, list[str], tuple[str, ...]]
 
 _BERT_CLASSES = ("BertTokenizer", "BertTokenizerFast")
 _FAST_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _JAPANESE = "BertJapaneseTokenizer"
-_NOTE_CJK = (
-    "made for the Rust normaliser, which does not isolate the 256 ideographs U+2B820..U+2B91F; kept as it is "
-    "(cjk_ranges='huggingface'), while the original BERT code isolates them"
-)
+# Flags of a BertTokenizer, and the rules they are.
+_FLAGS = {"do_lower_case": "lower_case", "strip_accents": "strip_accents", "tokenize_chinese_chars": "split_cjk"}
 
 
 def read_directory(path: str | Path) -> Read:
@@ -34,7 +36,7 @@ def read_directory(path: str | Path) -> Read:
     if not folder.is_dir():
         raise TokenizerError(f"a directory with tokenizer files was expected; {folder} is none")
     config_path = folder / "tokenizer_config.json"
-    with _well_formed(folder):
+    with well_formed(folder):
         return _read_directory(folder, config_path)
 
 
@@ -79,7 +81,7 @@ def bert_rules(config: Mapping[str, Any], where: Path) -> TokenizerRules:
     for key, rule in _FLAGS.items():
         if config.get(key) is not None:
             values[rule] = config[key]
-    return _make(values | {"protected": _protected(config)}, where)
+    return make_rules(values | {"protected": _protected(config)}, where)
 
 
 def japanese_rules(config: Mapping[str, Any], where: Path) -> TokenizerRules:
@@ -110,136 +112,7 @@ def japanese_rules(config: Mapping[str, Any], where: Path) -> TokenizerRules:
         "max_word_characters": config.get("max_input_chars_per_word", 100),
         "protected": _protected(config),
     }
-    return _make(values | _named_specials(config), where)
-
-
-def read_tokenizer_json(path: str | Path, specials: Mapping[str, str] | None = None) -> Read:
-    """Read a tokenizer.json; `specials` (pad_token=...) names what the file itself does not. Raises TokenizerError."""
-    path = Path(path)
-    content = _read_json(path)
-    with _well_formed(path):
-        return _read_content(content, path, specials or {})
-
-
-def _read_content(content: dict[str, Any], path: Path, specials: Mapping[str, str]) -> Read:
-    model = _part(content, "model", path)
-    values = _model_rules(model, path) | _normalizer_rules(content.get("normalizer"), path)
-    values["cjk_ranges"] = _pre_tokenizer_rule(content.get("pre_tokenizer"), path)
-    cls, sep = _layout(content.get("post_processor"), path)
-    added = content.get("added_tokens") or []
-    named = {"cls_token": cls, "sep_token": sep, "unk_token": model["unk_token"]} | dict(specials)
-    special_texts = [token["content"] for token in added if token.get("special")]
-    for field in ("pad_token", "mask_token"):
-        stem = field.removesuffix("_token")
-        guesses = [text for text in special_texts if text.strip("[]<>").lower() == stem]
-        named.setdefault(field, guesses[0] if guesses else f"[{stem.upper()}]")
-    notes = [
-        f"{path.name} has {name} switched on; it is not obeyed: give max_length where you encode"
-        for name in ("truncation", "padding")
-        if content.get(name) is not None
-    ]
-    values["protected"] = [token["content"] for token in added if token["content"] not in named.values()]
-    for token in added:
-        notes += _added_token_notes(token, named, path)
-    rules = _make(values | named, path)
-    if rules.split_cjk and rules.cjk_ranges == "huggingface":
-        notes.append(_NOTE_CJK)
-    return rules, _ordered(model["vocab"], added, path), tuple(notes)
-
-
-_FLAGS = {"do_lower_case": "lower_case", "strip_accents": "strip_accents", "tokenize_chinese_chars": "split_cjk"}
-
-
-def _model_rules(model: dict[str, Any], path: Path) -> dict[str, Any]:
-    kind = model.get("type", "WordPiece" if "max_input_chars_per_word" in model else "no type")
-    if kind == "WordPiece":
-        if model.get("continuing_subword_prefix", "##") != "##":
-            raise TokenizerError(f"{path}: the prefix {model['continuing_subword_prefix']!r} is not BERT's '##'")
-        return {"subwords": "wordpiece", "max_word_characters": model.get("max_input_chars_per_word", 100)}
-    odd = ("merges", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges")
-    if kind == "BPE" and model.get("unk_token") and not any(model.get(key) for key in odd):
-        return {"subwords": "character"}
-    raise TokenizerError(
-        f"{path}: a {kind} model is not BERT's; WordPiece, or BPE without merges (characters), is read"
-    )
-
-
-def _normalizer_rules(normalizer: Any, path: Path) -> dict[str, Any]:
-    steps = _steps(normalizer, "normalizers")
-    kinds = [step.get("type") for step in steps]
-    if kinds not in (["BertNormalizer"], ["NFKC", "BertNormalizer"]):
-        raise TokenizerError(
-            f"{path}: the normaliser {_names(kinds)} can't be expressed here; BertNormalizer, with or without NFKC "
-            "before it, is read"
-        )
-    bert = steps[-1]
-    if not bert.get("clean_text", True):
-        raise TokenizerError(f"{path}: clean_text=false (control characters kept) can't be expressed here")
-    return {
-        "nfkc": len(steps) == 2,
-        "lower_case": bert.get("lowercase", True),
-        "strip_accents": bert.get("strip_accents"),
-        "split_cjk": bert.get("handle_chinese_chars", True),
-    }
-
-
-def _pre_tokenizer_rule(pre_tokenizer: Any, path: Path) -> str:
-    steps = _steps(pre_tokenizer, "pretokenizers")
-    kinds = [step.get("type") for step in steps]
-    if kinds == ["BertPreTokenizer"]:
-        return "huggingface"
-    if kinds == ["Split", "BertPreTokenizer"] and steps[0].get("pattern") == {"Regex": MISSED_IDEOGRAPHS}:
-        return "bert"
-    raise TokenizerError(f"{path}: the pre-tokenizer {_names(kinds)} can't be expressed here; BertPreTokenizer is read")
-
-
-def _layout(post_processor: Any, path: Path) -> tuple[str, str]:
-    """Return the start and separator tokens of a post-processor that makes [CLS] A [SEP] B [SEP], segments 0 and 1."""
-    kind = post_processor.get("type") if isinstance(post_processor, dict) else None
-    if kind == "BertProcessing":
-        return post_processor["cls"][0], post_processor["sep"][0]
-    if kind == "TemplateProcessing":
-        single, pair = (
-            [(type_, part["id"], part["type_id"]) for step in post_processor[name] for type_, part in step.items()]
-            for name in ("single", "pair")
-        )
-        if len(single) == 3 and len(pair) == 5:
-            cls, sep = str(single[0][1]), str(single[2][1])
-            head = [("SpecialToken", cls, 0), ("Sequence", "A", 0), ("SpecialToken", sep, 0)]
-            if single == head and pair == [*head, ("Sequence", "B", 1), ("SpecialToken", sep, 1)]:
-                return cls, sep
-        raise TokenizerError(
-            f"{path}: the template of its post-processor is not [CLS] A [SEP] B [SEP] with segments 0 and 1"
-        )
-    raise TokenizerError(
-        f"{path}: the post-processor {kind or 'none'} can't be expressed here; BertProcessing, or a TemplateProcessing "
-        "that makes [CLS] A [SEP], is read"
-    )
-
-
-def _added_token_notes(token: dict[str, Any], named: Mapping[Any, str], path: Path) -> list[str]:
-    text = token["content"]
-    if text in named.values():
-        return []
-    odd = [flag for flag in ("single_word", "lstrip", "rstrip") if token.get(flag)]
-    if odd:
-        raise TokenizerError(f"{path}: the added token {text!r} has {', '.join(odd)}, which can't be expressed here")
-    if token.get("normalized"):
-        return [
-            f"the added token {text!r} was matched after normalisation; protected here, it is matched as it is written"
-        ]
-    return []
-
-
-def _ordered(ids: Mapping[str, int], added: list[dict[str, Any]], path: Path) -> list[str]:
-    by_id: dict[int, str] = {}
-    for text, token_id in [*ids.items(), *((token["content"], token["id"]) for token in added)]:
-        if by_id.setdefault(token_id, text) != text:
-            raise TokenizerError(f"{path}: id {token_id} belongs to both {by_id[token_id]!r} and {text!r}")
-    for expected, token_id in enumerate(sorted(by_id)):
-        if token_id != expected:
-            raise TokenizerError(f"{path}: no entry has id {expected}; ids must run from 0 without gaps")
-    return [by_id[token_id] for token_id in range(len(by_id))]
+    return make_rules(values | _named_specials(config), where)
 
 
 def _obey_config(rules: TokenizerRules, config: Mapping[str, Any]) -> tuple[TokenizerRules, list[str]]:
@@ -271,12 +144,12 @@ def _refuse_two_vocabularies(folder: Path, vocab: list[str]) -> None:
 
 def _whole_config(folder: Path, config_path: Path) -> dict[str, Any]:
     """Return tokenizer_config.json completed by the files older versions wrote beside it."""
-    config = _read_json(config_path) if config_path.is_file() else {}
+    config = read_json(config_path) if config_path.is_file() else {}
     specials, added = folder / "special_tokens_map.json", folder / "added_tokens.json"
     if specials.is_file():
-        config = _read_json(specials) | config
+        config = read_json(specials) | config
     if added.is_file():
-        listed = {str(token_id): {"content": text} for text, token_id in _read_json(added).items()}
+        listed = {str(token_id): {"content": text} for text, token_id in read_json(added).items()}
         config["added_tokens_decoder"] = listed | (config.get("added_tokens_decoder") or {})
     return config
 
@@ -288,9 +161,9 @@ def _listed_vocab(folder: Path, config: Mapping[str, Any]) -> tuple[list[str], t
     listed = (config.get("added_tokens_decoder") or {}).items()
     added = [token | {"id": int(token_id)} for token_id, token in listed]
     named = dict(enumerate(TokenizerRules().specials)) | _named_specials(config)
-    notes = [note for token in added for note in _added_token_notes(token, named, path)]
+    notes = [note for token in added for note in added_token_notes(token, named, path)]
     ids = {token: token_id for token_id, token in enumerate(vocab)}
-    return _ordered(ids, added, path), (*vocab_notes(vocab), *notes)
+    return ordered_vocab(ids, added, path), (*vocab_notes(vocab), *notes)
 
 
 def _named_specials(config: Mapping[str, Any]) -> dict[str, str]:
@@ -306,52 +179,3 @@ def _protected(config: Mapping[str, Any]) -> list[str]:
     specials = set(_named_specials(config).values()) | set(TokenizerRules().specials)
     added = (config.get("added_tokens_decoder") or {}).values()
     return [token["content"] for token in added if token["content"] not in specials]
-
-
-@contextmanager
-def _well_formed(path: Path) -> Iterator[None]:
-    """Turn the stumbles over a part of another type than the format says into one clear error."""
-    try:
-        yield
-    except SettingsError as error:
-        raise TokenizerError(f"{path}: {error}") from error
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise TokenizerError(f"{path} is malformed: {type(error).__name__}: {error}") from error
-
-
-def _make(values: dict[str, Any], where: Path) -> TokenizerRules:
-    try:
-        return TokenizerRules.from_dict(values)
-    except SettingsError as error:
-        raise TokenizerError(f"{where}: {error}") from error
-
-
-def _names(kinds: list[Any]) -> str:
-    return " + ".join(map(str, kinds)) or "none"
-
-
-def _steps(part: Any, key: str) -> list[dict[str, Any]]:
-    if not isinstance(part, dict):
-        return []
-    if part.get("type") != "Sequence":
-        return [part]
-    return [step for inner in part.get(key, []) for step in _steps(inner, key)]
-
-
-def _part(content: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
-    part = content.get(name)
-    if not isinstance(part, dict) or not isinstance(part.get("vocab"), (dict, list)):
-        raise TokenizerError(f"{path} has no {name} with a vocabulary; is it a tokenizer.json?")
-    return part
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        raise TokenizerError(f"no file {path}") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise TokenizerError(f"{path} is not readable as JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise TokenizerError(f"{path} must hold a JSON object; it holds a {type(content).__name__}")
-    return content

@@ -12,12 +12,13 @@ from typing import Any
 
 from anaume.errors import SettingsError, TokenizerError
 from anaume.tokenization.encoding import Encoding, Pieces
-from anaume.tokenization.foreign import read_directory, read_tokenizer_json
+from anaume.tokenization.foreign import read_directory
 from anaume.tokenization.learning import TrainingReport, learn_vocabulary
 from anaume.tokenization.pipeline import build_pipeline
 from anaume.tokenization.rules import TokenizerRules
 from anaume.tokenization.saving import write_directory
 from anaume.tokenization.selfcheck import SelfCheck, check_tokenizer
+from anaume.tokenization.tokenizer_json import read_tokenizer_json
 from anaume.tokenization.truncation import Truncation, check_max_length, check_truncation, kept_counts
 from anaume.tokenization.vocabulary import check_vocab, first_vocab_difference, read_vocab, vocab_notes
 from anaume.tokenization.windows import window_spans
