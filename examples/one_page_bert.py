@@ -6,7 +6,6 @@ text -> tokens -> token IDs -> input embeddings -> blocks -> head -> loss / word
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 
 from anaume import EncoderConfig, HeadConfig, Tokenizer, generate_random_mask, mlm_loss
 from anaume.model import Bert, Encoder, classification_loss, nsp_loss
@@ -106,9 +105,9 @@ mlm, nsp = pretraining_loss()
 print(f"before: mlm {mlm:.3f} (ln V = {torch.tensor(config.vocab_size).log():.3f}), nsp {nsp:.3f} (ln 2 = 0.693)")
 
 # 6. Training is this step, many times.
-optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1.5e-3)
 model.train()
-for _ in range(220):
+for _ in range(300):
     mlm, nsp = pretraining_loss()
     optimizer.zero_grad()
     (mlm + nsp).backward()
@@ -128,18 +127,17 @@ print("my [MASK] is cute ->", tokenizer.vocab[guess])
 # 7. [CLS] -> MLP -> classes: the same encoder, another head.
 token_ids, segment_ids, attention_mask = batch_of([(text,) for pair in PAIRS for text in pair])
 labels = torch.tensor([0] * 8 + [1] * 8)
-model.train()
-for _ in range(40):
-    states = model(token_ids, attention_mask, segment_ids).last_hidden_state  # [B, T, D]
+optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)
+for _ in range(60):
+    states = model.train()(token_ids, attention_mask, segment_ids).last_hidden_state  # [B, T, D]
     logits = model.head_logits("topic", states, attention_mask)  # [B, T, D] -> [B, D] -> [B, classes]
     loss = classification_loss(logits, labels)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
 print("classes", tuple(states.shape), "->", tuple(states[:, 0].shape), "->", f"{tuple(logits.shape)}, loss {loss:.3f}")
-model.eval()
-unseen = ["the dog eats fish", "rain and thunder will fall"]
-token_ids, segment_ids, attention_mask = batch_of([(text,) for text in unseen])
-logits = model.head_logits("topic", model(token_ids, attention_mask, segment_ids).last_hidden_state, attention_mask)
-for text, shares in zip(unseen, F.softmax(logits, dim=-1), strict=True):
-    print(f"{text}: {TOPICS[0]} {shares[0]:.2f}, {TOPICS[1]} {shares[1]:.2f}")
+
+states = model.eval()(token_ids, attention_mask, segment_ids).last_hidden_state
+guesses = model.head_logits("topic", states, attention_mask).argmax(dim=-1)
+print(PAIRS[0][0], "->", TOPICS[guesses[0]])
+print("right:", int((guesses == labels).sum()), "of", len(labels))

@@ -58,7 +58,5 @@ def test_the_blank_is_filled_and_texts_are_classified(page: str) -> None:
     assert "my [MASK] is cute -> dog" in page
     (loss,) = numbers(r"^classes \(16, 9, 64\) -> \(16, 64\) -> \(16, 2\), loss ([\d.]+)$", page)
     assert loss < 0.2
-    assert re.findall(r"^(.*): animals [\d.]+, weather [\d.]+$", page, re.MULTILINE) == [
-        "the dog eats fish",
-        "rain and thunder will fall",
-    ]
+    assert "my dog is cute -> animals" in page
+    assert "right: 16 of 16" in page
