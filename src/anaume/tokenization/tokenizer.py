@@ -29,6 +29,13 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 class Tokenizer:
     """Text to token ids and back. It is its rules and its ordered vocabulary, and nothing else decides an id.
 
+    >>> tokenizer = Tokenizer.train(["the dog is cute", "the dog plays"], vocab_size=60)
+    >>> encoding = tokenizer.encode("The  dogs?")
+    >>> encoding.tokens
+    ['[CLS]', 'the', 'dog', '##s', '[UNK]', '[SEP]']
+    >>> encoding.offsets[1:-1]
+    [(0, 3), (5, 8), (8, 9), (9, 10)]
+
     Safe to share between threads; can be pickled and copied. Raises TokenizerError when the vocabulary does not fit
     the rules, MissingExtra for words="mecab" without fugashi and unidic-lite.
     """

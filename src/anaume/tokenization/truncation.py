@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from anaume.errors import SettingsError, TokenizerError
 
 Truncation = Literal["longest-first", "only-first", "only-second", "error"]
+_WAYS: tuple[str, ...] = get_args(Truncation)
 
 
 def check_max_length(max_length: int | None, texts: int) -> None:
@@ -22,8 +23,8 @@ def check_max_length(max_length: int | None, texts: int) -> None:
 
 def check_truncation(truncation: str) -> None:
     """Refuse an unknown way of truncating. Raises SettingsError."""
-    if truncation not in get_args(Truncation):
-        raise SettingsError(f"truncation must be one of {', '.join(get_args(Truncation))}; got {truncation!r}")
+    if truncation not in _WAYS:
+        raise SettingsError(f"truncation must be one of {', '.join(_WAYS)}; got {truncation!r}")
 
 
 def kept_counts(counts: tuple[int, ...], budget: int, truncation: Truncation) -> tuple[int, ...]:
