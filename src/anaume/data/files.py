@@ -106,6 +106,34 @@ class TextFile:
         if pending:
             yield pending
 
+    def blocks(self, size: int = 1 << 18) -> Iterator[str]:
+        """Yield the same text in blocks of about `size` bytes, line ends as LF: for lines too long to be held whole.
+
+        Raises:
+            DataError: as `lines` does.
+        """
+        decoder = codecs.getincrementaldecoder(self.encoding)(self._errors)
+        genuine = codecs.getincrementaldecoder(self.encoding)("ignore") if self._errors == "replace" else None
+        held, at_start = "", True  # a CR at the end of a block may belong to a CRLF
+        while True:
+            try:
+                piece = self._stream.read(size)
+            except (OSError, EOFError, zlib.error) as error:
+                raise DataError(f"{self.name}: line {self._line}: can't be read further: {error}") from error
+            text = self._decode(decoder, piece)
+            if genuine is not None:
+                self.replaced += text.count("\ufffd") - genuine.decode(piece, final=not piece).count("\ufffd")
+            if at_start and text:
+                text, at_start = text.removeprefix("\ufeff"), False
+            self._line += text.count("\n")
+            text = held + text
+            held = "\r" if piece and text.endswith("\r") else ""
+            text = text.removesuffix(held).replace("\r\n", "\n")
+            if text:
+                yield text
+            if not piece:
+                return
+
     def _read_piece(self) -> bytes:
         """Return the bytes up to the next 0x0A (in UTF-16 that may lie inside a character), or b"" at the end."""
         try:
@@ -137,6 +165,40 @@ def open_text(path: str | Path, *, encoding: str = "utf-8", errors: DecodeErrors
         DataError: the file can't be opened, or its first bytes contradict the encoding.
         SettingsError: an unknown encoding or error policy.
     """
+    name = source_name(path)
+    if str(path) == STDIN:
+        return open_text_stream(cast(BinaryIO, sys.stdin.buffer), name, encoding=encoding, errors=errors, owned=False)
+    try:
+        source = open(path, "rb")  # noqa: SIM115  TextFile closes it
+    except OSError as error:
+        raise DataError(f"{name}: can't be read: {error.strerror}") from error
+    return open_text_stream(source, name, encoding=encoding, errors=errors)
+
+
+def open_text_stream(
+    source: BinaryIO, name: str, *, encoding: str = "utf-8", errors: DecodeErrors = "strict", owned: bool = True
+) -> TextFile:
+    """Open a binary stream (a member of an archive) as `open_text` opens a file.
+
+    name: what messages call it. owned: whether closing the text, or an error here, closes the stream.
+    """
+    try:
+        _check_decoding(encoding, errors)
+        head, stream = _peek(source)
+        if head.startswith(_GZIP):
+            head, stream = _peek(cast(BinaryIO, gzip.GzipFile(fileobj=stream)))
+        return TextFile(name, stream, source if owned else None, _true_encoding(name, head, encoding), errors)
+    except (OSError, EOFError, zlib.error) as error:
+        if owned:
+            source.close()
+        raise DataError(f"{name}: can't be read: {getattr(error, 'strerror', None) or error}") from error
+    except (DataError, SettingsError):
+        if owned:
+            source.close()
+        raise
+
+
+def _check_decoding(encoding: str, errors: str) -> None:
     if errors not in ("strict", "replace"):
         raise SettingsError(f"errors is {errors!r}, expected 'strict' or 'replace'")
     try:
@@ -145,25 +207,6 @@ def open_text(path: str | Path, *, encoding: str = "utf-8", errors: DecodeErrors
         raise SettingsError(
             f"unknown encoding {encoding!r}; Python's names are meant, such as 'utf-8', 'cp932'"
         ) from error
-    name = source_name(path)
-    owned = None
-    try:
-        if str(path) == STDIN:
-            source = cast(BinaryIO, sys.stdin.buffer)
-        else:
-            source = owned = open(path, "rb")  # noqa: SIM115  TextFile closes it
-        head, stream = _peek(source)
-        if head.startswith(_GZIP):
-            head, stream = _peek(cast(BinaryIO, gzip.GzipFile(fileobj=stream)))
-        return TextFile(name, stream, owned, _true_encoding(name, head, encoding), errors)
-    except (OSError, EOFError, zlib.error) as error:
-        if owned is not None:
-            owned.close()
-        raise DataError(f"{name}: can't be read: {getattr(error, 'strerror', None) or error}") from error
-    except DataError:
-        if owned is not None:
-            owned.close()
-        raise
 
 
 def source_name(path: str | Path) -> str:
