@@ -28,6 +28,15 @@ def tiny(**other):
     return Bundle(tiny_parts(**other))
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tiny matrices gain nothing from a second thread, and waiting for it costs most of the time on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def without_peers(monkeypatch):
     """As where neither transformers nor sentence-transformers is installed."""
@@ -390,17 +399,20 @@ def test_other_numbers_or_ids_there_are_found(monkeypatch):
         assert any(words in what for what in found), words
 
 
-def test_the_guest_finds_its_switches_as_they_stood():
+@pytest.mark.parametrize("bars", [True, False])
+def test_the_guest_finds_its_switches_as_they_stood(bars):
     log = pytest.importorskip("transformers.utils.logging")
-    for bars in (True, False):
+    before = log.is_progress_bar_enabled(), log.get_verbosity()
+    try:
         (log.enable_progress_bar if bars else log.disable_progress_bar)()
         log.set_verbosity_info()
         with ecosystem._as_guest():
             assert not log.is_progress_bar_enabled()
         assert log.is_progress_bar_enabled() is bars
         assert log.get_verbosity() == log.INFO
-    log.set_verbosity_warning()
-    log.enable_progress_bar()
+    finally:
+        log.set_verbosity(before[1])
+        (log.enable_progress_bar if before[0] else log.disable_progress_bar)()
 
 
 # -- the report --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -33,8 +34,8 @@ def pick_device(device: str) -> torch.device:
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as error:
+        torch.empty(1, device=chosen).cpu()  # some devices hold no values
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise SettingsError(f"device {device!r} can't be used here (try auto or cpu): {reason}") from None
     return chosen
@@ -59,8 +60,7 @@ class TorchEngine:
         self._dtype = torch.float32 if precision == "float32" else torch.bfloat16
         self._source = model
         self._embedding = embedding
-        self._twin: Bert | None = None
-        self._twin_of: tuple[tuple[int, int], ...] = ()
+        self._twin: _Twin | None = None
         self.precision: Precision = precision
         self.device = str(self._device)
         self.max_batch_tokens = CPU_BATCH_TOKENS[precision] if self._device.type == "cpu" else GPU_BATCH_TOKENS
@@ -90,7 +90,9 @@ class TorchEngine:
         def home(tensors: tuple[Tensor, ...] | None) -> tuple[Tensor, ...] | None:
             return None if tensors is None else tuple(tensor.float().cpu() for tensor in tensors)
 
-        return EncoderOutput(output.last_hidden_state.float().cpu(), home(output.hidden_states), home(output.attentions))
+        return EncoderOutput(
+            output.last_hidden_state.float().cpu(), home(output.hidden_states), home(output.attentions)
+        )
 
     def _run(self, batch: Batch, mask: Tensor, **keep: bool) -> EncoderOutput:
         log.debug(
@@ -111,17 +113,43 @@ class TorchEngine:
 
     def _eval_twin(self) -> Bert:
         tensors = list(self._source.parameters())
-        # A shared tensor shows every change by itself; a converted copy is stale once the version counter moves.
+        # A shared tensor shows every change by itself; a converted copy is stale once the original has changed.
         shared = self._dtype == torch.float32 and all(tensor.device == self._device for tensor in tensors)
-        state = tuple((tensor.data_ptr(), 0 if shared else tensor._version) for tensor in tensors)
-        if self._twin is None or state != self._twin_of:
-            with torch.inference_mode(False), torch.no_grad():
-                # The memo makes the copy keep the caller's parameters and buffers instead of duplicating them.
-                memo = {id(tensor): tensor for tensor in tensors}
-                twin = copy.deepcopy(self._source, memo)
-                if not shared:
-                    twin = copy.deepcopy(twin).to(device=self._device, dtype=self._dtype)
-                twin.eval()
-            self._twin, self._twin_of = twin, state
-            return twin
-        return self._twin
+        state = tuple((tensor.data_ptr(), 0 if shared else _version(tensor)) for tensor in tensors)
+        held = self._twin
+        if held is not None and held.state == state and (shared or torch.equal(torch.cat(held.looks), held.seen)):
+            return held.model
+        with torch.inference_mode(False), torch.no_grad():
+            # The memo makes the copy keep the caller's parameters and buffers instead of duplicating them.
+            memo = {id(tensor): tensor for tensor in tensors}
+            model = copy.deepcopy(self._source, memo)
+            looks = [] if shared else [_look(tensor) for tensor in tensors]
+            seen = torch.cat(looks) if looks else torch.empty(0)
+            if not shared:
+                model = copy.deepcopy(model).to(device=self._device, dtype=self._dtype)
+            model.eval()
+        self._twin = _Twin(model, state, looks, seen)
+        return model
+
+
+@dataclass(frozen=True)
+class _Twin:
+    """What the engine runs, and what the caller's tensors were when it was made."""
+
+    model: Bert
+    state: tuple[tuple[int, int], ...]
+    """Address and version of each tensor."""
+    looks: list[Tensor]
+    """Views of a few places of each of the caller's tensors; none where the tensors are shared."""
+    seen: Tensor
+    """What stood there."""
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _look(tensor: Tensor) -> Tensor:
+    """A view of up to eight places: fused optimizers and `.data` change values without counting the version up."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, len(flat) // 8)][:8]
