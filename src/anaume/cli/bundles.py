@@ -14,7 +14,7 @@ from anaume.cli.running import FAILED, command
 
 if TYPE_CHECKING:
     from anaume.bundle import Bundle
-    from anaume.checks.verify import VerifyReport
+    from anaume.checks import VerifyReport
 
 
 def register(app: typer.Typer) -> None:
@@ -133,16 +133,16 @@ def _embedding_facts(embedding: dict[str, Any], size: int) -> list[tuple[str, st
     ]
 
 
-def _verify(bundle: options.BundleArg, as_json: options.Json = False) -> None:
+def _verify(bundle: options.BundleArg, as_json: options.Json = False, device: str = "auto") -> None:
     """Check the promises on a bundle, with numbers.
 
     The exit code is 1 if one fails. What needs a library that is not installed is "not checked", which is no failure.
 
     $ anaume verify my-bundle
     """
-    from anaume.checks.verify import verify_bundle
+    from anaume.checks import verify_bundle
 
-    report = verify_bundle(bundle)
+    report = verify_bundle(open_bundle(bundle, device=device))
     if as_json:
         say_json(_verify_record(report))
     else:

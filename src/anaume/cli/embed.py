@@ -30,7 +30,7 @@ def _embed(
     bundle: options.BundleArg,
     files: options.FilesArg,
     out: Annotated[
-        list[Path] | None,
+        Path | None,
         typer.Option(
             "-o",
             "--out",
@@ -69,8 +69,7 @@ def _embed(
     $ anaume embed my-bundle tickets.csv --column body -o tickets.parquet
     $ cat questions.txt | anaume embed my-bundle - --as query > questions.jsonl
     """
-    target = options.single(out, "-o")
-    if as_json and target is None:
+    if as_json and out is None:
         raise SettingsError("--json prints the summary on stdout, where the vectors go: name their file with -o")
     from anaume.jobs.embed import embed_file
 
@@ -78,7 +77,7 @@ def _embed(
     summary = embed_file(
         opened,
         files,
-        target,
+        out,
         as_=as_,
         long=long,
         overwrite=overwrite,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import typer
-
-from anaume.errors import SettingsError
 
 BundleArg = Annotated[
     str,
@@ -77,12 +75,3 @@ Words = Annotated[
 Subwords = Annotated[
     SubwordsName, typer.Option("--subwords", metavar="HOW", help="What words are cut into: wordpiece or character.")
 ]
-
-Value = TypeVar("Value")
-
-
-def single(values: list[Value] | None, name: str) -> Value | None:
-    """Return the one value of an option that may be given once. Raises SettingsError when it came more often."""
-    if values and len(values) > 1:
-        raise SettingsError(f"{name} was given {len(values)} times ({', '.join(map(str, values))}); give one")
-    return values[0] if values else None

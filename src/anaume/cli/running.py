@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import io
+import logging
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from anaume.cli.printing import printable
 from anaume.errors import AnaumeError, AnaumeWarning, SettingsError
@@ -49,6 +51,21 @@ _COMMON: tuple[tuple[str, Any, Any], ...] = (
 )
 
 _interrupted = False
+
+
+class _Command(TyperCommand):
+    """A command that refuses an option given twice: the last would win without a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as ever, after a look at what came more than once."""
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        options: list[Any] = [param for param in order if param.param_type_name == "option" and not param.multiple]
+        for option in options:
+            switch = option.is_flag and not option.secondary_opts  # -v -v says nothing else than -v
+            if options.count(option) > 1 and not switch:
+                times = options.count(option)
+                raise typer.BadParameter(f"given {times} times; give it once", ctx=ctx, param=option)
+        return super().parse_args(ctx, args)
 
 
 def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -81,7 +98,7 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
         wrapper: Any = run
         wrapper.__signature__ = signature.replace(parameters=[context, *own, *extra])
         wrapper.__annotations__ = {p.name: p.annotation for p in wrapper.__signature__.parameters.values()}
-        app.command(name, help=_paragraphs(function.__doc__ or ""))(run)
+        app.command(name, cls=_Command, help=_paragraphs(function.__doc__ or ""))(run)
         return function
 
     return register
@@ -145,7 +162,7 @@ def _tell(message: str, error: BaseException | None, log_json: bool) -> None:
 
 @contextmanager
 def process() -> Iterator[None]:
-    """Prepare the process for a command, and leave it as it was: streams, signals and warnings."""
+    """Prepare the process for a command, and leave it as it was: streams, signals, warnings and our logger."""
     global _interrupted
     _interrupted = False
     _prepare_streams()
@@ -155,11 +172,15 @@ def process() -> Iterator[None]:
         if signal.getsignal(number) == default:
             with suppress(ValueError):  # not the main thread: signals are not ours
                 before[number] = signal.signal(number, _interrupt)
+    ours = logging.getLogger("anaume")
+    handlers, level, propagate = ours.handlers, ours.level, ours.propagate
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", AnaumeWarning)
             yield
     finally:
+        ours.handlers, ours.propagate = handlers, propagate
+        ours.setLevel(level)
         for number, handler in before.items():
             signal.signal(number, handler)
 

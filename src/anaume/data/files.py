@@ -153,6 +153,11 @@ class TextFile:
                 f"({error.object[error.start : error.start + 4].hex(' ')}); pass encoding='latin-1' or what the "
                 "file is in, or errors='replace' to read U+FFFD there and have them counted"
             ) from error
+        except UnicodeError as error:  # UTF-16 and UTF-32 without a mark: no byte is wrong, the order is unknown
+            raise DataError(
+                f"{self.name}: line {self._line}: not {self.encoding}: {error}; where the mark is missing, "
+                f"name the order of the bytes, as in encoding='utf-16-le'"
+            ) from error
 
 
 def open_text(path: str | Path, *, encoding: str = "utf-8", errors: DecodeErrors = "strict") -> TextFile:

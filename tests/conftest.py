@@ -1,0 +1,49 @@
+"""Fixtures that several packages' tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anaume.config import EmbeddingConfig, EncoderConfig
+from anaume.tokenization import Tokenizer
+
+CORPUS = (
+    "the dog is cute and the dog likes playing",
+    "my cat is not cute but it likes the bank of the river",
+    "the bank lent money to the man who owns the dog",
+    "a river runs past the old bank and the money is gone",
+) * 3
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer's directory without weights."""
+    folder = tmp_path_factory.mktemp("tokenizer") / "tiny-tokenizer"
+    Tokenizer.train(CORPUS, vocab_size=120).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_bundle_dir(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer_dir: Path) -> Path:
+    """A saved bundle: two layers of 16, mean pooling, unit vectors, two prompts, 16 tokens at most; only read."""
+    from anaume.bundle import Bundle
+
+    tokenizer = Tokenizer.from_directory(tiny_tokenizer_dir)
+    config = EncoderConfig(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=32,
+    )
+    embedding = EmbeddingConfig(
+        pooling="mean",
+        normalize=True,
+        max_length=16,
+        prompts={"query": "the dog ", "passage": ""},
+    )
+    folder = tmp_path_factory.mktemp("bundle") / "tiny-bundle"
+    Bundle.new(tokenizer, config, heads=["mlm"], embedding=embedding).save(folder)
+    return folder
