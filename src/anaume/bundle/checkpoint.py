@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from anaume.bundle.files import one_line, some
 from anaume.bundle.huggingface import ARCHITECTURES, TEXT_KINDS, ForeignConfig, head_for
 from anaume.bundle.names import (
     IGNORED,
@@ -59,6 +60,11 @@ def read_checkpoint(stored: StoredTensors, config: ForeignConfig, where: str) ->
     tied = settle_tied(tensors)
 
     pooler = any(name.startswith("pooler.") for name in tensors)
+    if config.encoder.num_hidden_layers > len(stored.tensors):  # don't list a million missing names
+        raise BundleError(
+            f"{where}: config.json says {config.encoder.num_hidden_layers:,} layers, and the weights hold only "
+            f"{len(stored.tensors)} tensors"
+        )
     encoder = encoder_entries(config.encoder.num_hidden_layers)
     entries = encoder + (pooler_entries() if pooler else [])
     heads: dict[str, HeadConfig] = {}
@@ -118,8 +124,8 @@ def _require_all_used(
     unknown = sorted((raw_name.get(name, name) for name in tensors.keys() - wanted), key=natural_order)
     if missing or unknown:
         raise BundleError(
-            f"{where}: the weights do not fit. Missing ({len(missing)}): {_some(missing)}. "
-            f"Unknown ({len(unknown)}): {_some(unknown)}. Nothing is loaded in part"
+            f"{where}: the weights do not fit. Missing ({len(missing)}): {some(missing)}. "
+            f"Unknown ({len(unknown)}): {some(unknown)}. Nothing is loaded in part"
         )
 
 
@@ -138,10 +144,6 @@ def _require_shapes(entries: list[Entry], tensors: Mapping[str, Tensor], model: 
         raise BundleError(f"{where}: {len(wrong)} tensors have wrong shapes: {'; '.join(wrong[:3])}")
 
 
-def _some(names: list[str]) -> str:
-    return (", ".join(names[:6]) + (" ..." if len(names) > 6 else "")) or "none"
-
-
 def _absent(architecture: str, heads: Mapping[str, HeadConfig], pooler: bool) -> tuple[str, ...]:
     kinds, has_pooler = ARCHITECTURES.get(architecture, ((), False))
     there = {"text" if head.kind in TEXT_KINDS else head.kind for head in heads.values()}
@@ -150,9 +152,12 @@ def _absent(architecture: str, heads: Mapping[str, HeadConfig], pooler: bool) ->
 
 
 def empty_model(encoder: EncoderConfig, heads: Mapping[str, HeadConfig], pooler: bool) -> Bert:
-    """Return a model without storage: its shapes are known, nothing is drawn."""
-    with torch.device("meta"):
-        return Bert(encoder, heads, pooler=pooler)
+    """Return a model without storage: its shapes are known, nothing is drawn. Raises BundleError for absurd sizes."""
+    try:
+        with torch.device("meta"):
+            return Bert(encoder, heads, pooler=pooler)
+    except (RuntimeError, TypeError, OverflowError) as error:
+        raise BundleError(f"the sizes of config.json are beyond any machine: {one_line(error)}") from error
 
 
 def build_model(
@@ -163,7 +168,7 @@ def build_model(
     expected = model.state_dict()
     missing, unknown = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
     if missing or unknown:
-        raise BundleError(f"{where}: missing tensors: {_some(missing)}; unknown tensors: {_some(unknown)}")
+        raise BundleError(f"{where}: missing tensors: {some(missing)}; unknown tensors: {some(unknown)}")
     wrong = [
         f"{name} is {tuple(state[name].shape)}, the settings say {tuple(tensor.shape)}"
         for name, tensor in expected.items()

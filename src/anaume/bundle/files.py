@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -70,6 +71,13 @@ def sha256_of(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise BundleError(f"{path}: can't be read: {error.strerror}") from error
+
+
+def some(names: Iterable[str], limit: int = 6) -> str:
+    """Return the first names of a list for a message; one with line ends or control characters is quoted."""
+    listed = list(names)
+    shown = [name if name.isprintable() else repr(name) for name in listed[:limit]]
+    return (", ".join(shown) + (f" ... ({len(listed)} in all)" if len(listed) > limit else "")) or "none"
 
 
 def one_line(error: BaseException) -> str:

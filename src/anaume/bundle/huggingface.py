@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from anaume.bundle.files import some
 from anaume.config import Activation, EncoderConfig, HeadConfig, HeadKind
 from anaume.errors import BundleError, SettingsError
 
@@ -138,7 +139,7 @@ def _architecture(config: Mapping[str, Any], where: str) -> str:
     architectures = config.get("architectures") or []
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
         raise BundleError(f"{where}: architectures must be a list of class names; got {architectures!r}")
-    named = ", ".join(architectures)
+    named = some(architectures)
     if model_type not in ("bert", None):
         raise BundleError(
             f"{where}: this is {model_type!r}{f' ({named})' if named else ''}, another architecture: "
@@ -147,8 +148,7 @@ def _architecture(config: Mapping[str, Any], where: str) -> str:
     strange = [name for name in architectures if name not in ARCHITECTURES]
     if strange:
         raise BundleError(
-            f"{where}: this is {', '.join(strange)}, another architecture or head; anaume reads "
-            f"{', '.join(ARCHITECTURES)}"
+            f"{where}: this is {some(strange)}, another architecture or head; anaume reads {', '.join(ARCHITECTURES)}"
         )
     if config.get("auto_map"):
         raise BundleError(f"{where}: auto_map names code that comes with the checkpoint; anaume runs no such code")

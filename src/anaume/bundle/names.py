@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from anaume.bundle.files import some
 from anaume.config import HeadKind
 from anaume.errors import BundleError
 
@@ -144,9 +145,8 @@ def _encoder_prefix(names: Sequence[str]) -> str:
                 best, most = prefix, count
     if not most:
         expected = encoder_entries(1)[0].theirs[0]
-        found = ", ".join(sorted(names)[:3]) or "none"
         raise BundleError(
-            f"no encoder tensor matched: unknown are {found}{' ...' if len(names) > 3 else ''} ({len(names)} in all); "
+            f"no encoder tensor matched: unknown are {some(sorted(names), 3)}; "
             f"missing are {expected}, encoder.layer.0.attention.self.query.weight ... (with or without the prefix "
             "bert., module., model.): is this a BERT checkpoint?"
         )

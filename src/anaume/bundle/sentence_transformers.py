@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anaume.bundle.files import inside, json_text, read_json, read_object, write_text
+from anaume.bundle.files import inside, json_text, read_json, read_object, some, write_text
 from anaume.config import EmbeddingConfig, PoolingMethod
 from anaume.errors import BundleError, SettingsError
 
@@ -82,7 +82,9 @@ def _modules(directory: Path) -> list[tuple[str, Path]]:
     if not isinstance(listed, list) or not all(isinstance(module, dict) for module in listed):
         raise BundleError(f"{path}: expected a list of modules")
     modules = []
-    for module in sorted(listed, key=lambda module: int(module.get("idx", 0))):
+    if not all(type(module.get("idx")) is int for module in listed):
+        raise BundleError(f"{path}: every module needs a whole number idx, its place in the order")
+    for module in sorted(listed, key=lambda module: module["idx"]):
         kind = str(module.get("type"))
         short = kind.rpartition(".")[2]
         if not kind.startswith("sentence_transformers.") or short not in (
@@ -92,8 +94,8 @@ def _modules(directory: Path) -> list[tuple[str, Path]]:
             "BERT",
         ):
             raise BundleError(
-                f"{path}: the module {kind} is unknown here; without it the vectors would be others. anaume runs "
-                "Transformer, Pooling and Normalize"
+                f"{path}: the module {some([kind])} is unknown here, and without it the vectors would be "
+                "others; anaume runs Transformer, Pooling and Normalize"
             )
         folder = inside(directory, module["path"], path) if module.get("path") else directory
         modules.append(("Transformer" if short == "BERT" else short, folder))
@@ -114,7 +116,7 @@ def _pooling(path: Path) -> tuple[PoolingMethod, bool]:
         if not modes and not any(old in config for _, old in olds):
             modes = ["mean"]
     else:
-        modes = [named] if isinstance(named, str) else list(named)
+        modes = [str(mode) for mode in named] if isinstance(named, list) else [str(named)]
     if len(modes) != 1:
         raise BundleError(
             f"{path}: {len(modes)} poolings at once ({', '.join(modes) or 'none switched on'}); anaume stores one"

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from anaume.bundle.files import inside, one_line, read_object
+from anaume.bundle.files import inside, one_line, read_object, some
 from anaume.errors import BundleError
 from anaume.logs import get_logger
 
@@ -94,10 +94,10 @@ def _collect(files: Mapping[Path, set[str] | None]) -> StoredTensors:
         found = read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
         if promised is not None and promised != found.keys():
             odd = sorted(promised ^ found.keys())
-            raise BundleError(f"{path}: does not hold what its index says: {_some(odd)}")
+            raise BundleError(f"{path}: does not hold what its index says: {some(odd)}")
         twice = sorted(found.keys() & tensors.keys())
         if twice:
-            raise BundleError(f"{path}: {_some(twice)} also stand in another shard")
+            raise BundleError(f"{path}: {some(twice)} also stand in another shard")
         for name, tensor in found.items():
             dtypes[name] = tensor.dtype
             # Through .float(): numpy knows no bfloat16. copy=True: a clone of its own, never a view of the file.
@@ -135,7 +135,7 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
     odd = [name for name, value in content.items() if not isinstance(name, str) or not isinstance(value, Tensor)]
     if odd:
         raise BundleError(
-            f"{path}: not a plain dictionary of tensors: {_some([str(name) for name in odd])} "
+            f"{path}: not a plain dictionary of tensors: {some([str(name) for name in odd])} "
             f"({type(content[odd[0]]).__name__}); save the model's state_dict() alone"
         )
     return {name: value.detach() for name, value in content.items()}
@@ -146,13 +146,13 @@ def require_floats(names: Iterable[str], stored: StoredTensors) -> None:
     strange = [f"{name} ({stored.dtypes[name]})" for name in names if stored.dtypes[name] not in _FLOATS]
     if strange:
         raise BundleError(
-            f"these weights are not float32, float16, bfloat16 or float64: {_some(strange)}: a quantised or damaged "
+            f"these weights are not float32, float16, bfloat16 or float64: {some(strange)}: a quantised or damaged "
             "checkpoint; take the unquantised one"
         )
     bad = [name for name in names if not _finite(stored.tensors[name])]
     if bad:
         raise BundleError(
-            f"these weights hold NaN or infinite values: {_some(bad)}: they would spread to every text; "
+            f"these weights hold NaN or infinite values: {some(bad)}: they would spread to every text; "
             "take a sound checkpoint"
         )
 
@@ -163,7 +163,3 @@ def _finite(tensor: Tensor) -> bool:
         return True
     low, high = torch.aminmax(tensor)
     return bool(torch.isfinite(low) & torch.isfinite(high))
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
