@@ -92,28 +92,30 @@ print("batch", tuple(token_ids.shape), "padding", int((~attention_mask).sum()))
 
 
 # 5. The loss: hide 15 % of the tokens (80 % [MASK], 10 % another token, 10 % left), guess them; and guess the pairs.
-def pretraining_loss() -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (mlm loss, nsp loss) of the batch under a fresh random mask."""
-    masked = generate_random_mask(token_ids, maskable, mask_id=tokenizer.mask_id, vocab_size=config.vocab_size)
+def pretraining_loss(step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (mlm loss, nsp loss) of the batch under the random mask of a step: a fresh one each."""
+    masked = generate_random_mask(
+        token_ids, maskable, mask_id=tokenizer.mask_id, vocab_size=config.vocab_size, step=step
+    )
     states = model(masked.token_ids, attention_mask, segment_ids).last_hidden_state
     words = model.head_logits("mlm", states, attention_mask, masked.positions)  # only where something was hidden
     pairs = model.head_logits("nsp", states, attention_mask)
     return mlm_loss(words, masked.labels), nsp_loss(pairs, is_random)
 
 
-mlm, nsp = pretraining_loss()
+mlm, nsp = pretraining_loss(step=0)
 print(f"before: mlm {mlm:.3f} (ln V = {torch.tensor(config.vocab_size).log():.3f}), nsp {nsp:.3f} (ln 2 = 0.693)")
 
 # 6. Training is this step, many times.
 optimizer = torch.optim.AdamW(model.parameters(), lr=1.5e-3)
 model.train()
-for _ in range(300):
-    mlm, nsp = pretraining_loss()
+for step in range(300):
+    mlm, nsp = pretraining_loss(step)
     optimizer.zero_grad()
     (mlm + nsp).backward()
     optimizer.step()
 model.eval()
-mlm, nsp = pretraining_loss()
+mlm, nsp = pretraining_loss(step=300)
 print(f"after: mlm {mlm:.3f}, nsp {nsp:.3f}")
 
 # Fill in the blank: 穴埋め, anaume.

@@ -65,8 +65,7 @@ def test_special_tokens_and_padding_are_never_chosen() -> None:
 def test_eighty_ten_ten_over_a_million_places() -> None:
     token_ids = ordinary(2048, 512)
     maskable = torch.ones_like(token_ids, dtype=torch.bool)
-    generator = torch.Generator().manual_seed(0)
-    drawn = generate_random_mask(token_ids, maskable, mask_id=MASK, vocab_size=VOCAB, generator=generator)
+    drawn = generate_random_mask(token_ids, maskable, mask_id=MASK, vocab_size=VOCAB, seed=1)
     results = drawn.token_ids.gather(1, drawn.positions)
     n = results.numel()
     assert n == 2048 * 77
@@ -89,19 +88,90 @@ def test_eighty_ten_ten_over_a_million_places() -> None:
     assert float(neighbours) == pytest.approx(77 * 76 / (512 * 511), rel=0.05), "and independently of its neighbour"
 
 
-def test_the_same_generator_gives_the_same_mask() -> None:
+def test_seed_step_row_and_place_decide_the_mask_and_nothing_else() -> None:
     token_ids = ordinary(8, 64)
     maskable = torch.ones_like(token_ids, dtype=torch.bool)
 
-    def drawn(seed: int) -> list[list[list[int]]]:
-        generator = torch.Generator().manual_seed(seed)
-        mask = generate_random_mask(token_ids, maskable, mask_id=MASK, vocab_size=VOCAB, generator=generator)
+    def drawn(seed: int = 0, step: int = 0) -> list[list[list[int]]]:
+        mask = generate_random_mask(token_ids, maskable, mask_id=MASK, vocab_size=VOCAB, seed=seed, step=step)
         return [mask.token_ids.tolist(), mask.positions.tolist(), mask.labels.tolist()]
 
     state = torch.get_rng_state()
-    assert drawn(0) == drawn(0)
-    assert drawn(0) != drawn(1)
+    assert drawn() == drawn()
+    assert drawn(seed=1) != drawn()
+    assert drawn(step=1) != drawn()
+    assert drawn(seed=1) != drawn(step=1)
     assert torch.equal(state, torch.get_rng_state()), "the global generator is left alone"
+
+
+def test_a_row_has_its_mask_whichever_batch_holds_it() -> None:
+    token_ids = ordinary(12, 64)
+    maskable = torch.ones_like(token_ids, dtype=torch.bool)
+    word_ids = (torch.rand(12, 64) < 0.6).long().cumsum(1)
+    for units in ({}, {"word_ids": word_ids}, {"span_length": 3.0}):
+        whole = generate_random_mask(token_ids, maskable, mask_id=MASK, vocab_size=VOCAB, seed=3, step=9, **units)
+        rows = torch.tensor([10, 1, 7])
+        part_units = {name: value[rows] if isinstance(value, torch.Tensor) else value for name, value in units.items()}
+        part = generate_random_mask(
+            token_ids[rows], maskable[rows], mask_id=MASK, vocab_size=VOCAB, seed=3, step=9, rows=rows, **part_units
+        )
+        assert torch.equal(part.token_ids, whole.token_ids[rows])
+        assert torch.equal(part.labels, whole.labels[rows])
+
+
+def test_masks_of_successive_steps_are_independent() -> None:
+    maskable = torch.ones(256, 100, dtype=torch.bool)
+    token_ids = torch.full((256, 100), 9)
+    chosen = []
+    for step in range(2):
+        drawn = generate_random_mask(token_ids, maskable, mask_id=MASK, vocab_size=10, step=step)
+        chosen.append(torch.zeros(256, 100).scatter_(1, drawn.positions, 1.0))
+    both = float((chosen[0] * chosen[1]).mean())
+    assert both == pytest.approx(0.15**2, rel=0.06)
+
+
+def test_whole_words_move_together_and_never_pass_the_budget() -> None:
+    """Cases MLM-04: a word is hidden whole or not at all; one that would pass the number of pieces is skipped."""
+    generator = torch.Generator().manual_seed(0)
+    token_ids = ordinary(400, 60)
+    word_ids = (torch.rand(400, 60, generator=generator) < 0.55).long().cumsum(1)
+    maskable = torch.ones_like(token_ids, dtype=torch.bool)
+    maskable[:, 0] = False
+    drawn = generate_random_mask(token_ids, maskable, mask_id=MASK, vocab_size=VOCAB, word_ids=word_ids)
+    budget = round(0.15 * 59)
+    counts = (drawn.labels != IGNORED).sum(1)
+    assert counts.max() == budget
+    assert counts.float().mean() > 0.95 * budget, "skipped words leave room that shorter ones fill"
+    for row in range(400):
+        hidden = set(drawn.positions[row][drawn.labels[row] != IGNORED].tolist())
+        for word in set(word_ids[row].tolist()):
+            places = {place for place in range(1, 60) if word_ids[row, place] == word}
+            assert places <= hidden or not places & hidden
+
+
+def test_a_word_longer_than_the_budget_is_skipped_and_the_next_one_taken() -> None:
+    token_ids = ordinary(200, 10)
+    word_ids = torch.tensor([[0] * 6 + [1, 1, 2, 3]]).expand(200, -1)
+    drawn = generate_random_mask(token_ids, token_ids > 0, mask_id=MASK, vocab_size=VOCAB, rate=0.2, word_ids=word_ids)
+    hidden = [tuple(sorted(row[used].tolist())) for row, used in zip(drawn.positions, drawn.labels >= 0, strict=True)]
+    assert set(hidden) == {(6, 7), (8, 9)}
+
+
+def test_spans_are_runs_of_about_the_mean_length() -> None:
+    token_ids = ordinary(500, 200)
+    maskable = torch.ones_like(token_ids, dtype=torch.bool)
+    drawn = generate_random_mask(token_ids, maskable, mask_id=MASK, vocab_size=VOCAB, span_length=4.0)
+    assert ((drawn.labels != IGNORED).sum(1).float().mean()) > 29
+    hidden = torch.zeros(500, 200).scatter_(1, drawn.positions, (drawn.labels != IGNORED).float())
+    runs = (hidden[:, 1:] > hidden[:, :-1]).sum() + hidden[:, 0].sum()
+    assert 3.0 < float(hidden.sum() / runs) < 5.5
+
+
+def test_wrong_shares_and_units_are_refused() -> None:
+    token_ids = ordinary(2, 8)
+    for wrong in ({"mask_share": 0.9, "random_share": 0.2}, {"span_length": 0.5}, {"word_ids": token_ids[:, :3]}):
+        with pytest.raises(ValueError, match=r"share|span_length|word_ids"):
+            generate_random_mask(token_ids, token_ids > 0, mask_id=MASK, vocab_size=VOCAB, **wrong)
 
 
 def test_the_input_is_left_alone() -> None:
@@ -155,7 +225,11 @@ def compile_and_check(backend: str) -> None:
     torch.compiler.reset()
     compiled = torch.compile(generate_random_mask, fullgraph=True, backend=backend)
     token_ids = ordinary(4, 20)
-    drawn = compiled(token_ids, token_ids > 0, mask_id=MASK, vocab_size=VOCAB)
+    for step in range(3):
+        now = torch.tensor(step)
+        drawn = compiled(token_ids, token_ids > 0, mask_id=MASK, vocab_size=VOCAB, step=now)
+        eager = generate_random_mask(token_ids, token_ids > 0, mask_id=MASK, vocab_size=VOCAB, step=step)
+        assert torch.equal(drawn.token_ids, eager.token_ids)
     assert ((drawn.labels != IGNORED).sum(1) == 3).all()
     assert torch.equal(drawn.labels, token_ids.gather(1, drawn.positions))
 

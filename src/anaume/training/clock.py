@@ -1,0 +1,56 @@
+"""How much of a run has passed: by steps, by the clock, or by the journal of a run that went by the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Says at the beginning of each step which share of the run has passed; None = it is over."""
+
+    def fraction(self, step: int) -> float | None:
+        """Return the share passed before step `step` (0, 1, ...), or None at the end."""
+        ...
+
+
+class StepClock:
+    """A run of given steps: nothing is measured."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+
+    def fraction(self, step: int) -> float | None:
+        """Return step / steps, or None at the end."""
+        return step / self._steps if step < self._steps else None
+
+
+class WallClock:
+    """A run of given seconds, counted over all sittings; time between them does not count."""
+
+    def __init__(self, budget: float, spent: float) -> None:
+        self._budget = budget
+        self._before = spent
+        self._begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent so far."""
+        return self._before + time.monotonic() - self._begun
+
+    def fraction(self, step: int) -> float | None:
+        """Return the share of the budget spent, or None when it is used up."""
+        passed = self.seconds / self._budget
+        return passed if passed < 1.0 else None
+
+
+class Replay:
+    """A timed run again, by its journal: the same fractions at the same steps."""
+
+    def __init__(self, fractions: Sequence[float]) -> None:
+        self._fractions = fractions
+
+    def fraction(self, step: int) -> float | None:
+        """Return what the journal says of this step, or None after its last."""
+        return self._fractions[step] if step < len(self._fractions) else None

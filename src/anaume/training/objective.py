@@ -1,0 +1,143 @@
+"""What a step predicts, and the loss: masked or next tokens, and sentence pairs where the rows have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anaume.data.stream import PretrainBatch
+from anaume.model import IGNORED, Bert, generate_random_mask, mlm_loss
+from anaume.training.settings import ObjectiveSettings
+
+TOKEN_HEAD, PAIR_HEAD = "mlm", "nsp"
+
+
+@dataclass(frozen=True)
+class Targets:
+    """A batch on its device, with what is to be predicted; tensors are (batch, seq_len) unless said otherwise."""
+
+    token_ids: Tensor
+    segment_ids: Tensor
+    position_ids: Tensor
+    sequence_ids: Tensor
+    positions: Tensor | None
+    """(batch, places) places that are predicted; None = every place."""
+    labels: Tensor
+    """(batch, places or seq_len), -100 = not counted."""
+    pair_labels: Tensor | None
+    """(batch,); None where the rows are no pairs."""
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+    def rows(self, start: int, stop: int) -> Targets:
+        """Return some of the rows."""
+        return Targets(
+            self.token_ids[start:stop],
+            self.segment_ids[start:stop],
+            self.position_ids[start:stop],
+            self.sequence_ids[start:stop],
+            None if self.positions is None else self.positions[start:stop],
+            self.labels[start:stop],
+            None if self.pair_labels is None else self.pair_labels[start:stop],
+        )
+
+    def counts(self) -> Tensor:
+        """Return (2,) float64: how many tokens and how many pairs are predicted."""
+        tokens = (self.labels != IGNORED).sum()
+        pairs = self.labels.new_zeros(()) if self.pair_labels is None else (self.pair_labels != IGNORED).sum()
+        return torch.stack([tokens, pairs]).double()
+
+
+def make_targets(
+    batch: PretrainBatch,
+    objective: ObjectiveSettings,
+    *,
+    mask_id: int,
+    vocab_size: int,
+    seed: int,
+    step: int,
+    rate: float,
+    device: torch.device,
+) -> Targets:
+    """Move a batch to the device and draw there what is to be predicted.
+
+    Masked tokens are a function of (seed, step, row, place): the same whichever rank or micro-batch holds the row.
+    """
+    token_ids, segment_ids, position_ids, sequence_ids, word_ids, pair_labels, rows = (
+        torch.from_numpy(array).to(device, non_blocking=True)
+        for array in (
+            batch.token_ids,
+            batch.segment_ids,
+            batch.position_ids,
+            batch.sequence_ids,
+            batch.word_ids,
+            batch.pair_labels,
+            batch.rows,
+        )
+    )
+    pairs = pair_labels if bool((batch.pair_labels != IGNORED).any()) else None
+    if objective.target == "next":
+        labels = torch.full_like(token_ids, IGNORED)
+        follows = (sequence_ids[:, 1:] == sequence_ids[:, :-1]) & (sequence_ids[:, 1:] >= 0)
+        labels[:, :-1] = torch.where(follows, token_ids[:, 1:], labels[:, :-1])
+        return Targets(token_ids, segment_ids, position_ids, sequence_ids, None, labels, pairs)
+    mask = generate_random_mask(
+        token_ids,
+        word_ids >= 0,
+        mask_id=mask_id,
+        vocab_size=vocab_size,
+        rate=rate,
+        seed=seed,
+        step=step,
+        rows=rows,
+        word_ids=word_ids if objective.units == "words" else None,
+        span_length=objective.span_length if objective.units == "spans" else None,
+        mask_share=objective.mask_share,
+        random_share=objective.random_share,
+    )
+    return Targets(mask.token_ids, segment_ids, position_ids, sequence_ids, mask.positions, mask.labels, pairs)
+
+
+class PretrainLoss(nn.Module):
+    """The model and its loss as one module, so that data-parallel training can wrap it."""
+
+    def __init__(self, model: Bert) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, targets: Targets, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of some rows, and sums to report.
+
+        counts   (2,) tokens and pairs predicted in the whole batch: what the summed losses are divided by, so that
+                 micro-batches and ranks add up to the loss of the batch
+        returns  the scalar loss, and (4,) float64: summed token loss, right tokens, summed pair loss, right pairs
+        """
+        output = self.model(
+            targets.token_ids,
+            None,
+            targets.segment_ids,
+            targets.position_ids,
+            sequence_ids=targets.sequence_ids,
+        )
+        states = output.last_hidden_state
+        logits = self.model.head_logits(TOKEN_HEAD, states, None, targets.positions)
+        token_loss = mlm_loss(logits, targets.labels, counts[0])
+        loss = token_loss
+        pair_loss = token_loss.new_zeros(())
+        right_pairs = token_loss.new_zeros(())
+        if targets.pair_labels is not None:
+            pair_logits = self.model.head_logits(PAIR_HEAD, states, None).float()
+            summed = F.cross_entropy(pair_logits, targets.pair_labels, ignore_index=IGNORED, reduction="sum")
+            pair_loss = summed / counts[1].clamp(min=1)
+            loss = loss + pair_loss
+            right_pairs = (pair_logits.argmax(dim=-1) == targets.pair_labels).sum()
+        with torch.no_grad():
+            right = (logits.argmax(dim=-1) == targets.labels).sum()
+            sums = torch.stack(
+                [token_loss * counts[0], right.double(), pair_loss * counts[1], right_pairs.double()]
+            ).double()
+        return loss, sums
