@@ -77,7 +77,7 @@ def test_a_swapped_vocabulary_is_refused_everywhere(run: Run, tiny_bundle_dir: P
 
 
 ROWS = (
-    Check(1, "saved and loaded", "0", "0", "ok"),
+    Check(1, "saved and loaded", "as it was " * 9, "0", "ok"),
     Check(7, "opened in transformers", "", "1.0e-05", "not checked", "pip install transformers"),
 )
 FAILED = Check(2, "same text", "1.0e-02", "1.0e-05", "failed", "see the numbers")
@@ -89,8 +89,10 @@ def test_verify_shows_numbers_and_exits_by_them(
     monkeypatch.setattr(checks, "verify_bundle", lambda bundle: VerifyReport(ROWS))
     done = run("verify", tiny_bundle_dir)
     assert (done.code, done.err) == (0, "")
+    assert "as it was as it was as it was as it was a... " in done.out
+    assert ("as it was " * 9).strip() in run("verify", tiny_bundle_dir, "-v").out
     assert "not checked: opened in transformers: pip install transformers" in done.out
-    assert done.out.endswith("1 kept, 0 failed, 1 not checked\n")
+    assert "1 kept, 0 failed, 1 not checked" in done.out.splitlines()[-1]
     monkeypatch.setattr(checks, "verify_bundle", lambda bundle: VerifyReport((*ROWS, FAILED)))
     assert run("verify", tiny_bundle_dir).code == 1
     done = run("verify", tiny_bundle_dir, "--json")

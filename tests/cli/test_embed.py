@@ -133,3 +133,12 @@ def test_embed_without_such_a_bundle(run: Run, texts: Path, tmp_path: Path) -> N
     done = run("embed", tmp_path / "none", texts, "-o", tmp_path / "v.npy")
     assert (done.code, done.out) == (1, "")
     assert "no directory" in done.error()
+
+
+def test_embed_of_stdin_can_not_tell_whether_it_is_done(run: Run, tiny_bundle_dir: Path, tmp_path: Path) -> None:
+    asked = ("embed", tiny_bundle_dir, "-", "-o", tmp_path / "v.npy")
+    assert run(*asked, stdin=b"the dog\n").code == 0
+    again = run(*asked, stdin=b"the dog\n")
+    assert again.code == 1
+    assert "can't be told" in again.error()
+    assert run(*asked, "--overwrite", stdin=b"a cat\n").code == 0

@@ -180,7 +180,7 @@ def test_other_settings_are_refused_by_name(
     assert out.read_bytes() == before
     quietly(bundle, texts, out, overwrite=True, **change)
     assert embed_file(bundle, texts, out, **change).finished_before
-    with pytest.raises(DataError, match="is now nothing|is now truncate"):
+    with pytest.raises(DataError, match=r"is now nothing|is now truncate"):
         embed_file(bundle, texts, out)
 
 

@@ -223,9 +223,10 @@ def _mean_of_windows(
 
 def _too_long(index: int, encoding: Encoding, max_length: int, count: int) -> DataError:
     total = encoding.coverage[0].total
+    more = f", nor do {count - 1} more texts near it" if count > 1 else ""
     return DataError(
-        f"text {index} has {total} pieces and does not fit into {max_length} tokens (max_length), nor do "
-        f"{count - 1} more texts near it: split them, or use long='window' or long='truncate'"
+        f"text {index} has {total} pieces and does not fit into {max_length} tokens (max_length){more}: split it, or "
+        "use long='window' or long='truncate'"
     )
 
 
@@ -247,6 +248,6 @@ def _messages(totals: EmbedTotals, embedding: EmbeddingConfig) -> Iterator[str]:
         )
     if totals.voiced:
         yield (
-            f"the tokenizer strips {totals.voiced} voicing marks (バス becomes ハス): for Japanese use a vocabulary "
-            "made with strip_accents=False and split_cjk=False, or words='mecab'"
+            f"the tokenizer strips the voicing marks of {totals.voiced} kana (バス becomes ハス): for Japanese use a "
+            "vocabulary made with strip_accents=False and split_cjk=False, or words='mecab'"
         )

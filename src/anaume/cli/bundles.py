@@ -9,12 +9,16 @@ import typer
 
 from anaume.cli import options
 from anaume.cli.opening import open_bundle
-from anaume.cli.printing import facts, megabytes, printable, say, say_json, table
+from anaume.cli.printing import clipped, facts, megabytes, printable, say, say_json, table
 from anaume.cli.running import FAILED, command
 
 if TYPE_CHECKING:
     from anaume.bundle import Bundle
     from anaume.checks import VerifyReport
+
+
+CELL = 44
+"""Characters of a measured value or a bound that the table of `verify` shows."""
 
 
 def register(app: typer.Typer) -> None:
@@ -133,12 +137,15 @@ def _embedding_facts(embedding: dict[str, Any], size: int) -> list[tuple[str, st
     ]
 
 
-def _verify(bundle: options.BundleArg, as_json: options.Json = False, device: str = "auto") -> None:
+def _verify(
+    bundle: options.BundleArg, as_json: options.Json = False, device: str = "auto", verbose: bool = False
+) -> None:
     """Check the promises on a bundle, with numbers.
 
     The exit code is 1 if one fails. What needs a library that is not installed is "not checked", which is no failure.
 
     $ anaume verify my-bundle
+    $ anaume verify my-bundle --json
     """
     from anaume.checks import verify_bundle
 
@@ -146,7 +153,7 @@ def _verify(bundle: options.BundleArg, as_json: options.Json = False, device: st
     if as_json:
         say_json(_verify_record(report))
     else:
-        _show_verify(report)
+        _show_verify(report, None if verbose else CELL)
     if not report.ok:
         raise typer.Exit(FAILED)
 
@@ -166,15 +173,17 @@ def _verify_record(report: VerifyReport) -> dict[str, Any]:
     return {"ok": report.ok, "checks": rows}
 
 
-def _show_verify(report: VerifyReport) -> None:
-    table(
-        ("promise", "check", "measured", "bound", "result"),
-        [(row.promise, row.what, row.measured, row.bound, row.status) for row in report.rows],
-        right=("promise",),
-    )
+def _show_verify(report: VerifyReport, width: int | None) -> None:
+    """Print a row a check; what is longer than `width` is cut, in sight (None: nothing is)."""
+    rows = [
+        (row.promise, row.status, row.what, clipped(row.measured, width), clipped(row.bound, width))
+        for row in report.rows
+    ]
+    table(("promise", "result", "check", "measured", "bound"), rows, right=("promise",))
     for row in report.rows:
         if row.hint and row.status != "ok":
             say(f"{row.status}: {printable(row.what)}: {printable(row.hint)}")
     failed = sum(row.status == "failed" for row in report.rows)
     kept = sum(row.status == "ok" for row in report.rows)
-    say(f"{kept} kept, {failed} failed, {len(report.rows) - kept - failed} not checked")
+    whole = "" if width is None else "; -v shows long cells whole"
+    say(f"{kept} kept, {failed} failed, {len(report.rows) - kept - failed} not checked{whole}")

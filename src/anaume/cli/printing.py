@@ -56,6 +56,15 @@ def facts(pairs: Iterable[tuple[str, Any]]) -> None:
         say(f"{name.ljust(width)}  {value}".rstrip())
 
 
+def clipped(text: str, width: int | None) -> str:
+    """Return text of at most `width` characters, its end replaced by "..." where it was longer; None = whole.
+
+    >>> clipped("a long story", 9)
+    'a long...'
+    """
+    return text if width is None or len(text) <= width else text[: width - 3].rstrip() + "..."
+
+
 def megabytes(count: int) -> str:
     """Return bytes as people count them.
 
