@@ -82,17 +82,18 @@ class Results:
         self.key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
         self._rows: dict[tuple[str, int], Any] = {}
         folder.mkdir(parents=True, exist_ok=True)
-        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() and not fresh else []
-        for line in lines:
+        others: list[str] = []
+        for line in self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []:
             try:
                 row = json.loads(line)
             except json.JSONDecodeError:
                 continue  # the line a kill left half written
-            if row["key"] == self.key:
+            if row["key"] != self.key:
+                others.append(line + "\n")
+            elif not fresh:
                 self._rows[row["name"], row["round"]] = row["value"]
-        self.path.write_text(
-            "".join(self._line(*place, value) for place, value in self._rows.items()), encoding="utf-8"
-        )
+        ours = [self._line(*place, value) for place, value in self._rows.items()]
+        self.path.write_text("".join([*others, *ours]), encoding="utf-8")
 
     def _line(self, name: str, round_: int, value: Any) -> str:
         return json.dumps({"key": self.key, "name": name, "round": round_, "value": value}) + "\n"
