@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anaume.data.files import STDIN, DecodeErrors, open_text, source_name
+from anaume.data.files import STDIN, DecodeErrors, TextFile, open_text, source_name
 from anaume.data.records import FORMATS, Format, listed, parquet_records, text_records
 from anaume.errors import DataError, SettingsError, nearest
 from anaume.logs import get_logger
@@ -86,7 +86,7 @@ def read_rows(
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if sum(str(path) == STDIN for path in given) > 1:
         raise SettingsError("stdin ('-') is named twice; it can be read only once")
-    found = [(path, format or _format_of(path)) for path in given]
+    found = [(path, format or format_of(path)) for path in given]
     for path, _ in found:
         if str(path) != STDIN and not Path(path).is_file() and not Path(path).is_fifo():
             raise DataError(f"{path}: {'is a folder, not a file' if Path(path).is_dir() else 'no such file'}")
@@ -94,7 +94,8 @@ def read_rows(
     return _stream(found, column, pair_column, encoding, errors, quoting, header)
 
 
-def _format_of(path: str | Path) -> Format:
+def format_of(path: str | Path) -> Format:
+    """Return the format that a name's ending tells; stdin is txt. Raises DataError for an ending that tells none."""
     if str(path) == STDIN:
         return "txt"
     suffix = Path(str(path).lower().removesuffix(".gz")).suffix
@@ -115,19 +116,27 @@ def _stream(
     header: bool,
 ) -> Iterator[Row]:
     for path, kind in found:
-        source = source_name(path)
-        chooser = _Chooser(source, column, pair_column)
         count = 0
         if kind == "parquet":
-            for number, fields in parquet_records(path, source):
+            chooser = _Chooser(source_name(path), column, pair_column)
+            for number, fields in parquet_records(path, chooser.source):
                 count += 1
                 yield chooser.row(number, fields)
         else:
             with open_text(path, encoding=encoding, errors=errors) as file:
-                for number, record in text_records(file, kind, quoting, header):
+                for row in rows_of(file, kind, column, pair_column, quoting, header):
                     count += 1
-                    yield chooser.row(number, record)
-        log.debug("%s: %d rows read as %s", source, count, kind)
+                    yield row
+        log.debug("%s: %d rows read as %s", source_name(path), count, kind)
+
+
+def rows_of(
+    file: TextFile, kind: Format, column: str | None, pair_column: str | None, quoting: bool | None, header: bool
+) -> Iterator[Row]:
+    """Stream the rows of an open text (every format but parquet), as `read_rows` does of a file."""
+    chooser = _Chooser(file.name, column, pair_column)
+    for number, record in text_records(file, kind, quoting, header):
+        yield chooser.row(number, record)
 
 
 class _Chooser:

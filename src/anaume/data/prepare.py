@@ -1,0 +1,616 @@
+"""Text files -> a tokenised corpus in shards: resumable, in bounded memory, with the same bytes every time.
+
+The sources are read twice. The first pass hashes the documents (duplicates, held-out part) and takes the sample a
+vocabulary is learned from; the second tokenises. Where a shard ends depends on the documents alone, so a run that was
+killed reads again and tokenises only what no finished shard holds.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anaume.data.documents import Document, DocumentReader, Layout, Reading
+from anaume.data.files import STDIN, DecodeErrors, atomic_file
+from anaume.data.inputs import Input, Inputs, find_inputs, sha256_of, spool_stdin
+from anaume.data.records import Format
+from anaume.data.shards import (
+    COUNTS,
+    FORMAT_VERSION,
+    PARTIAL,
+    RECORD,
+    SPLITS,
+    TOKENIZER,
+    Shard,
+    ShardCounts,
+    Split,
+    open_corpus,
+    write_shard,
+)
+from anaume.data.survey import FEW_DOCUMENTS, HELD_OUT, LEFT_OUT, Survey, block_size, choose_blocks, survey
+from anaume.data.tokenise import Tokenised
+from anaume.data.workers import Workers, usable_cores
+from anaume.data.workspace import ADVICE, Workspace, refuse_other
+from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.logs import get_logger
+from anaume.tokenization import Tokenizer
+
+log = get_logger(__name__)
+
+Progress = Callable[[str, int, int | None], None]
+"""Is told what is being done, how much of it is done, and how much there is (None: unknown)."""
+
+SAMPLE_CHARACTERS = 20_000_000
+"""A vocabulary is learned from a sample of at most so many characters, spread over all sources."""
+
+SHARD_CHARACTERS = 1 << 24
+"""A shard is closed by the document that fills it; about four million tokens of English."""
+
+_TASK_CHARACTERS = 1 << 19
+_SPOOL, _HASHES = "stdin", "hashes"
+# Below this, starting processes costs more than they save.
+_WORTH_PROCESSES = {"bert": 4_000_000, "mecab": 300_000}
+_MOST_WORKERS = 8  # of its own accord: each needs memory, and one process reads for all
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitSummary:
+    """How much one part of the corpus holds."""
+
+    documents: int
+    sentences: int
+    tokens: int
+    characters: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareSummary:
+    """What `prepare_corpus` did."""
+
+    out: str
+    finished_before: bool
+    """True: the corpus was there, made from the same sources with the same settings, and nothing was done."""
+    shards: int
+    shards_kept: int
+    """Shards that an earlier, stopped run had finished."""
+    train: SplitSummary
+    held_out: SplitSummary
+    duplicates: int
+    """Documents left out as exact copies of earlier ones."""
+    near_duplicates: int
+    vocab_size: int
+    tokenizer_fingerprint: str
+    sample_characters: int | None
+    """What the vocabulary was learned from; None when a tokenizer was given."""
+    source_characters: int
+    unknown_share: float
+    """The share of the tokens that the vocabulary does not hold, 0 to 1."""
+    pieces_per_word: float
+    notes: tuple[str, ...]
+    """What the user should know, in words; warned about once."""
+    seconds: float
+
+
+def prepare_corpus(
+    paths: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    tokenizer: Tokenizer | None = None,
+    vocab_size: int | None = None,
+    vocab_settings: Mapping[str, Any] | None = None,
+    sample_characters: int = SAMPLE_CHARACTERS,
+    layout: Layout = "document",
+    language: str | None = None,
+    column: str | None = None,
+    format: Format | None = None,
+    encoding: str = "utf-8",
+    errors: DecodeErrors = "strict",
+    quoting: bool | None = None,
+    header: bool = True,
+    held_out: float = 0.01,
+    deduplicate: bool = True,
+    workers: int | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> PrepareSummary:
+    """Turn text files into a corpus: shards of token IDs that training maps into memory.
+
+    paths: txt, csv, tsv, jsonl or parquet files, folders, globs, .zip archives, "-" for stdin, as `find_inputs` takes
+        them; column, format, encoding, errors, quoting, header as `read_rows` does.
+    out: the folder to make. It appears, whole, when all is done; until then the work lies in OUT.partial, and after a
+        kill the same call goes on from there.
+    tokenizer: what makes the tokens; or vocab_size, to learn a vocabulary of so many entries from a sample of
+        sample_characters. vocab_settings: as `Tokenizer.train` takes them; unless they say `words`, Japanese text
+        gets "mecab" and any other "bert".
+    layout: what a txt file holds, see `Reading`. Rows of tables are documents.
+    language: of the sentences, a code `sentencex` knows; None guesses English or Japanese, window by window.
+    held_out: the share of documents kept out of training, 0 to 0.5, chosen by their hashes: at least one document;
+        of fewer than 20 documents, blocks of sentences.
+    deduplicate: leave out documents that are exact copies of earlier ones (by 64-bit hashes).
+    workers: processes that tokenise; None = one a core, at most eight, and none for little text.
+    overwrite: replace a corpus that is there. Without it, one from the same sources and settings is left as it is
+        (`finished_before`), and any other is refused, naming what differs.
+    progress: is told how far it is.
+
+    The same sources and settings give the same bytes, whatever the number of workers and however often stopped.
+    Warns (AnaumeWarning) at most once. Raises SettingsError, DataError, TokenizerError, MissingExtra.
+    """
+    started = time.perf_counter()
+    tell: Progress = progress or (lambda what, done, total: None)
+    reading = Reading(layout=layout, column=column, encoding=encoding, errors=errors, quoting=quoting, header=header)
+    _check(tokenizer, vocab_size, vocab_settings, held_out, workers, sample_characters)
+    target = Path(out)
+    inputs = find_inputs(paths, format=format, without=(target, Path(f"{target}{PARTIAL}")))
+    workspace = Workspace(target)
+    keep = False
+    try:
+        if STDIN in inputs.files:
+            inputs = _spooled(inputs, workspace.folder / _SPOOL)
+        settings = asdict(reading) | {
+            "format": format,
+            "language": language,
+            "held_out": held_out,
+            "deduplicate": deduplicate,
+            "seed": seed,
+            "tokenizer": tokenizer.fingerprint if tokenizer is not None else None,
+            "vocab_size": vocab_size,
+            "vocab_settings": dict(sorted((vocab_settings or {}).items())) if tokenizer is None else None,
+            "sample_characters": sample_characters if tokenizer is None else None,
+            "format_version": FORMAT_VERSION,
+        }
+        made_from = {"settings": settings, "sources": _sources(inputs, tell)}
+        keep = not workspace.new  # a folder that was begun may hold hours of work: not this run's to remove
+        if not overwrite and (target / RECORD).is_file():
+            before = open_corpus(target).record
+            refuse_other(target, before["made_from"], made_from)
+            return _summary(target, before, kept=0, finished_before=True, seconds=time.perf_counter() - started)
+        workspace.start(made_from, replace=overwrite)
+        keep = bool(workspace.journal)
+        maker = _Maker(workspace, inputs, reading, language, seed, tell)
+        try:
+            record = maker.make(
+                tokenizer, vocab_size, vocab_settings or {}, sample_characters, held_out, deduplicate, workers
+            )
+        finally:
+            keep = keep or maker.noted
+        record = {"format_version": FORMAT_VERSION, "versions": _versions(), **record, "made_from": made_from}
+        workspace.finish(record, {_SPOOL, _HASHES})
+        keep = False
+    finally:
+        workspace.release(keep=keep)
+    summary = _summary(target, record, kept=maker.kept, finished_before=False, seconds=time.perf_counter() - started)
+    if summary.notes:
+        warnings.warn("; ".join(summary.notes), AnaumeWarning, stacklevel=2)
+    return summary
+
+
+class _Maker:
+    """One run: survey, tokenizer, shards. noted: something worth going on from is in the journal."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        inputs: Inputs,
+        reading: Reading,
+        language: str | None,
+        seed: int,
+        tell: Progress,
+    ) -> None:
+        self.workspace = workspace
+        self.inputs = inputs
+        self.reader = DocumentReader(inputs.inputs, reading)
+        self.language = language
+        self.seed = seed
+        self.tell = tell
+        self.notes: list[str] = list(inputs.notes)
+        self.noted = False
+        self.kept = 0
+
+    def make(
+        self,
+        tokenizer: Tokenizer | None,
+        vocab_size: int | None,
+        vocab_settings: Mapping[str, Any],
+        sample_characters: int,
+        held_out: float,
+        deduplicate: bool,
+        workers: int | None,
+    ) -> dict[str, Any]:
+        """Return the record of the corpus, all files but the record's written."""
+        found = survey(
+            self.reader,
+            self.workspace.folder / _HASHES,
+            held_out=held_out,
+            deduplicate=deduplicate,
+            seed=self.seed,
+            sample=0 if tokenizer is not None else sample_characters,
+            tell=lambda done: self.tell("reading", done, None),
+        )
+        self.notes += self.reader.notes
+        if not found.documents:
+            raise DataError(f"{_named(self.inputs)}: no text in it: every document is empty")
+        learned: dict[str, Any] | None = None
+        if tokenizer is None:
+            assert vocab_size is not None
+            tokenizer, learned = self._learn(found, vocab_size, vocab_settings)
+        else:
+            tokenizer.save(self.workspace.folder / TOKENIZER)
+        with warnings.catch_warnings():  # told in the first pass
+            warnings.simplefilter("ignore", AnaumeWarning)
+            documents = self._few(found, held_out) if found.kept < FEW_DOCUMENTS else self._many(found)
+            count = _worker_count(workers, tokenizer, found.characters)
+            with Workers(tokenizer, self.language, count) as pool:
+                shards = _ShardMaker(self, tokenizer, pool, found.characters).make(documents)
+        return self._finish(tokenizer, found, learned, shards)
+
+    def _learn(self, found: Survey, vocab_size: int, settings: Mapping[str, Any]) -> tuple[Tokenizer, dict[str, Any]]:
+        folder = self.workspace.folder / TOKENIZER
+        for entry in self.workspace.journal:
+            if "learned" in entry:
+                tokenizer = Tokenizer.from_directory(folder)
+                if tokenizer.fingerprint != entry["fingerprint"]:
+                    raise DataError(f"{folder}: was changed since it was learned; {ADVICE}")
+                return tokenizer, entry["learned"]
+        japanese = found.japanese * 2 > found.characters
+        flags = {"words": "mecab" if japanese else "bert"} | dict(settings)
+        texts = found.sample.texts(lambda number: found.fate(number) not in (HELD_OUT, LEFT_OUT))
+        characters = sum(map(len, texts))
+        self.tell("learning a vocabulary", 0, None)
+        # A line end is a blank to every rule, and keeps a text that is a file's name from being read as that file.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", AnaumeWarning)
+            tokenizer = Tokenizer.train((f"{text}\n" for text in texts), vocab_size=vocab_size, **flags)
+            tokenizer.save(folder)
+        report = tokenizer.training_report
+        assert report is not None
+        learned = {
+            "sample_characters": characters,
+            "source_characters": found.characters,
+            "words": report.words,
+            "distinct_words": report.distinct_words,
+            "asked_size": report.asked_size,
+            "rules": tokenizer.rules.to_dict(),
+            "notes": [str(item.message) for item in caught],
+        }
+        self.note({"learned": learned, "fingerprint": tokenizer.fingerprint})
+        return tokenizer, learned
+
+    def note(self, entry: Mapping[str, Any]) -> None:
+        """Journal something that a later run need not do again."""
+        self.workspace.note(entry)
+        self.noted = True
+
+    def _many(self, found: Survey) -> Iterator[tuple[Split, Document]]:
+        """Yield the documents with their part of the corpus."""
+        fates = found.fates()
+        number = 0
+        for document in self.reader:
+            number += 1
+            fate = next(fates, LEFT_OUT)
+            if fate != LEFT_OUT:
+                yield SPLITS[fate], document
+        self._same_number(number, found)
+
+    def _few(self, found: Survey, held_out: float) -> Iterator[tuple[Split, Document]]:
+        """Yield few documents in blocks: what lies between two held-out blocks is a document of its own."""
+        kept = [fate != LEFT_OUT for fate in found.fates()]
+        hashes = [int(value) for value, stays in zip(found.hashes, kept, strict=True) if stays]
+        counts = [len(document.split(self.language)[0]) for document in self._kept(kept, found)]
+        chosen = choose_blocks(hashes, counts, held_out, self.seed)
+        blocks = sum(map(len, chosen))
+        if blocks:
+            self.notes.append(
+                f"{found.kept} documents are too few to hold some out (at least {FEW_DOCUMENTS} are needed): {blocks} "
+                "blocks of sentences are held out instead, and training sees the sentences around them"
+            )
+        elif held_out > 0:
+            self.notes.append("nothing is held out: the text is a single sentence")
+        for document, held in zip(self._kept(kept, found), chosen, strict=True):
+            sentences = document.split(self.language)[0]
+            if not held:
+                yield "train", document
+                continue
+            size = block_size(len(sentences))
+            run: list[str] = []
+            for block, start in enumerate(range(0, len(sentences), size)):
+                own = sentences[start : start + size]
+                if block not in held:
+                    run += own
+                    continue
+                if run:
+                    yield "train", _of_sentences(run)
+                yield "held-out", _of_sentences(own)
+                run = []
+            if run:
+                yield "train", _of_sentences(run)
+
+    def _kept(self, kept: Sequence[bool], found: Survey) -> Iterator[Document]:
+        number = 0
+        for number, document in enumerate(self.reader, 1):
+            if number > len(kept):
+                break
+            if kept[number - 1]:
+                yield document
+        self._same_number(number, found)
+
+    def _same_number(self, number: int, found: Survey) -> None:
+        if number != found.documents:
+            raise DataError(
+                f"{_named(self.inputs)}: held {found.documents} documents when first read and {number} now; "
+                "prepare again when nobody writes to it"
+            )
+
+    def _finish(
+        self, tokenizer: Tokenizer, found: Survey, learned: dict[str, Any] | None, shards: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        counts = np.zeros((len(SPLITS), tokenizer.vocab_size), dtype=np.int64)
+        words = 0
+        for entry in shards:
+            shard = _open(self.workspace.folder, entry)
+            counts[SPLITS.index(entry["split"])] += np.bincount(shard.token_ids, minlength=tokenizer.vocab_size)
+            words += int(np.count_nonzero(shard.word_starts))
+        with atomic_file(self.workspace.folder / COUNTS) as file:
+            np.save(file, counts)
+        tokens = int(counts.sum())
+        unknown = int(counts[:, tokenizer.unk_id].sum())
+        if not tokens:
+            raise DataError(f"{_named(self.inputs)}: no text in it: the tokenizer finds no piece in any document")
+        self.notes += [] if learned is None else learned["notes"]
+        self.notes += _later_notes(self.reader.reading, shards, tokens, unknown)
+        public = ("file", "split", "documents", "sentences", "tokens", "characters", "bytes", "sha256")
+        return {
+            "tokenizer_fingerprint": tokenizer.fingerprint,
+            "vocab_size": tokenizer.vocab_size,
+            "learned": learned,
+            "documents_read": found.documents,
+            "characters_read": found.characters,
+            "duplicates": found.duplicates,
+            "near_duplicates": 0,
+            "tokens": tokens,
+            "words": words,
+            "unknown": unknown,
+            "sentences_cut": sum(entry["cuts"] for entry in shards),
+            "notes": list(dict.fromkeys(self.notes)),
+            "shards": [{name: entry[name] for name in public} for entry in shards],
+        }
+
+
+class _ShardMaker:
+    """Cuts the stream of documents into tasks, and what comes back into shards."""
+
+    def __init__(self, maker: _Maker, tokenizer: Tokenizer, pool: Workers, characters: int) -> None:
+        self.maker = maker
+        self.folder = maker.workspace.folder
+        self.pool = pool
+        self.characters = characters
+        self.finished = {entry["file"]: entry for entry in maker.workspace.journal if "file" in entry}
+        self.waiting: deque[tuple[_Filling, Future[Tokenised], bool]] = deque()
+        self.made: list[dict[str, Any]] = []
+
+    def make(self, documents: Iterator[tuple[Split, Document]]) -> list[dict[str, Any]]:
+        """Return the entries of all shards, in the order of their names, train first."""
+        filling = {split: self._next(split, 0) for split in SPLITS}
+        seen = 0
+        for split, document in documents:
+            shard = filling[split]
+            size = len(document.text)
+            seen += size
+            shard.size += size
+            if not shard.done:
+                shard.task.append(document)
+                shard.task_size += size
+            full = shard.size >= SHARD_CHARACTERS
+            if shard.task and (full or shard.task_size >= _TASK_CHARACTERS):
+                self._submit(shard, last=full)
+                self.maker.tell("tokenising", seen, self.characters)
+            if full:
+                filling[split] = self._next(split, shard.number + 1)
+        for shard in filling.values():
+            if shard.task or shard.begun:
+                self._submit(shard, last=True)
+        while self.waiting:
+            self._collect()
+        self.maker.tell("tokenising", self.characters, self.characters)
+        return sorted(self.made, key=lambda entry: (SPLITS.index(entry["split"]), entry["file"]))
+
+    def _next(self, split: Split, number: int) -> _Filling:
+        name = f"{split}-{number:05d}.arrow"
+        entry = self.finished.get(name)
+        if entry is not None and entry["documents"]:
+            path = self.folder / name
+            size = path.stat().st_size if path.is_file() else None
+            if size != entry["bytes"]:
+                entry = None  # the journal is ahead of the file only when somebody removed it
+        if entry is not None:
+            self.maker.kept += 1
+            if entry["documents"]:
+                self.made.append(entry)
+        return _Filling(split, number, name, done=entry is not None)
+
+    def _submit(self, shard: _Filling, *, last: bool) -> None:
+        while len(self.waiting) > 2 * self.pool.count:
+            self._collect()
+        self.waiting.append((shard, self.pool.submit(shard.task), last))
+        shard.task, shard.task_size, shard.begun = [], 0, True
+
+    def _collect(self) -> None:
+        shard, future, last = self.waiting.popleft()
+        shard.parts.append(future.result())
+        if last:
+            entry = shard.write(self.folder)
+            self.maker.note(entry)
+            if entry["documents"]:
+                self.made.append(entry)
+            log.debug("%s: %d tokens", entry["file"], entry["tokens"])
+
+
+class _Filling:
+    """A shard on its way."""
+
+    def __init__(self, split: Split, number: int, name: str, *, done: bool) -> None:
+        self.split = split
+        self.number = number
+        self.name = name
+        self.done = done  # an earlier run wrote it: its documents are only counted
+        self.begun = False
+        self.size = 0
+        self.task: list[Document] = []
+        self.task_size = 0
+        self.parts: list[Tokenised] = []
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        parts, self.parts = self.parts, []
+        token_ids = np.concatenate([part.token_ids for part in parts])
+        word_starts = np.concatenate([part.word_starts for part in parts])
+        sentences = _starts([part.sentence_lengths for part in parts])
+        documents = _starts([part.document_lengths for part in parts])
+        size, digest = 0, ""
+        if len(token_ids):
+            size, digest = write_shard(folder / self.name, token_ids, word_starts, sentences, documents)
+        return {
+            "file": self.name,
+            "split": self.split,
+            "documents": len(documents) - 1,
+            "sentences": len(sentences) - 1,
+            "tokens": len(token_ids),
+            "characters": sum(part.characters for part in parts),
+            "bytes": size,
+            "sha256": digest,
+            "unknown": sum(part.unknown for part in parts),
+            "cuts": sum(part.cuts for part in parts),
+            "empty": sum(part.empty for part in parts),
+            "single": int(np.count_nonzero(np.diff(documents) == 1)),
+        }
+
+
+def _starts(lengths: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(lengths), dtype=np.int64)])
+
+
+def _of_sentences(sentences: list[str]) -> Document:
+    return Document("\n".join(sentences), tuple(sentences))
+
+
+def _open(folder: Path, entry: Mapping[str, Any]) -> Shard:
+    return Shard(
+        folder / entry["file"], ShardCounts(**{name: entry[name] for name in ShardCounts.__dataclass_fields__})
+    )
+
+
+def _check(
+    tokenizer: Tokenizer | None,
+    vocab_size: int | None,
+    vocab_settings: Mapping[str, Any] | None,
+    held_out: float,
+    workers: int | None,
+    sample_characters: int,
+) -> None:
+    if (tokenizer is None) == (vocab_size is None):
+        raise SettingsError("expected either a tokenizer or a vocab_size to learn one; give one of them")
+    if tokenizer is not None and vocab_settings:
+        raise SettingsError(f"a tokenizer is given, so nothing is learned with {', '.join(vocab_settings)}")
+    if not 0 <= held_out <= 0.5:
+        raise SettingsError(f"held_out is a share from 0 to 0.5; came {held_out}")
+    if workers is not None and workers < 0:
+        raise SettingsError(f"workers must be at least 0 (0: tokenise in this process); came {workers}")
+    if sample_characters < 1:
+        raise SettingsError(f"sample_characters must be at least 1; came {sample_characters}")
+
+
+def _worker_count(workers: int | None, tokenizer: Tokenizer, characters: int) -> int:
+    if workers is not None:
+        return workers
+    if characters < _WORTH_PROCESSES[tokenizer.rules.words]:
+        return 0
+    return min(usable_cores(), _MOST_WORKERS)
+
+
+def _spooled(inputs: Inputs, spool: Path) -> Inputs:
+    spool_stdin(spool)
+
+    def moved(one: Input) -> Input:
+        return Input(path=str(spool), member=None, kind=one.kind, name=one.name) if one.path == STDIN else one
+
+    files = tuple(str(spool) if path == STDIN else path for path in inputs.files)
+    return Inputs(inputs=tuple(map(moved, inputs.inputs)), files=files, notes=inputs.notes)
+
+
+def _sources(inputs: Inputs, tell: Progress) -> list[dict[str, Any]]:
+    kinds = {one.path: one.kind for one in inputs.inputs if one.member is None}
+    names = {one.path: one.name for one in inputs.inputs if one.member is None}
+    sources = []
+    for number, path in enumerate(inputs.files):
+        tell("hashing", number, len(inputs.files))
+        digest, size = sha256_of(path)
+        sources.append({"name": names.get(path, path), "kind": kinds.get(path, "zip"), "sha256": digest, "bytes": size})
+    return sources
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    packages = ("anaume", "tokenizers", "sentencex", "pyarrow", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _named(inputs: Inputs) -> str:
+    names = [one.name for one in inputs.inputs]
+    return names[0] if len(names) == 1 else f"{len(names)} inputs ({', '.join(names[:3])} ...)"
+
+
+def _later_notes(reading: Reading, shards: list[dict[str, Any]], tokens: int, unknown: int) -> list[str]:
+    notes = []
+    documents = sum(entry["documents"] for entry in shards)
+    single = sum(entry["single"] for entry in shards)
+    if reading.layout == "sentences" and documents >= 5 and single >= 0.9 * documents:
+        notes.append(
+            f"{single / documents:.0%} of the documents have one sentence: is there a blank line after every "
+            "sentence? Sentence pairs need documents of several"
+        )
+    if cuts := sum(entry["cuts"] for entry in shards):
+        notes.append(f"{cuts} times a sentence was cut because it is longer than 1,024 characters")
+    if empty := sum(entry["empty"] for entry in shards):
+        notes.append(f"{empty} documents without a single token are left out")
+    if unknown >= 0.01 * tokens:
+        notes.append(f"{unknown / tokens:.1%} of the tokens are unknown to the vocabulary")
+    return notes
+
+
+def _summary(
+    out: Path, record: Mapping[str, Any], *, kept: int, finished_before: bool, seconds: float
+) -> PrepareSummary:
+    parts = {}
+    for split in SPLITS:
+        own = [entry for entry in record["shards"] if entry["split"] == split]
+        sizes = {name: sum(entry[name] for entry in own) for name in SplitSummary.__dataclass_fields__}
+        parts[split] = SplitSummary(**sizes)
+    learned = record["learned"]
+    return PrepareSummary(
+        out=str(out),
+        finished_before=finished_before,
+        shards=len(record["shards"]),
+        shards_kept=kept,
+        train=parts["train"],
+        held_out=parts["held-out"],
+        duplicates=record["duplicates"],
+        near_duplicates=record["near_duplicates"],
+        vocab_size=record["vocab_size"],
+        tokenizer_fingerprint=record["tokenizer_fingerprint"],
+        sample_characters=None if learned is None else learned["sample_characters"],
+        source_characters=record["characters_read"],
+        unknown_share=record["unknown"] / record["tokens"],
+        pieces_per_word=record["tokens"] / record["words"],
+        notes=tuple(record["notes"]),
+        seconds=seconds,
+    )
