@@ -1,6 +1,17 @@
 """WEIGHTS + CONFIG -> SOMETHING THAT RUNS A BATCH: engines behind one small protocol."""
 
+from anaume.engines.hardware import has_bfloat16, processor_instructions
 from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
 from anaume.engines.torch_engine import TorchEngine, pick_device
 
-__all__ = ["PRECISIONS", "Batch", "Engine", "Precision", "TorchEngine", "Vectors", "pick_device"]
+__all__ = [
+    "PRECISIONS",
+    "Batch",
+    "Engine",
+    "Precision",
+    "TorchEngine",
+    "Vectors",
+    "has_bfloat16",
+    "pick_device",
+    "processor_instructions",
+]

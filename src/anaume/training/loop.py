@@ -153,6 +153,7 @@ def train_step(run: Run, batch: PretrainBatch, fraction: float) -> tuple[torch.T
 def _micro_step(run: Run, targets: Targets, divisors: torch.Tensor, more: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Forward and backward of some rows; gradients add up, and ranks exchange them with the last ones only."""
     if run.ranks.world > 1:
+        assert isinstance(run.loss, nn.parallel.DistributedDataParallel)
         run.loss.require_backward_grad_sync = not more
     with torch.autocast(run.device.type, run.dtype, enabled=run.dtype != torch.float32):
         loss, sums = run.loss(targets, divisors)
