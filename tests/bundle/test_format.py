@@ -13,11 +13,12 @@ import torch
 
 from anaume.bundle.format import FORMAT_VERSION, check_files, read_manifest
 from anaume.bundle.parts import BundleParts
+from anaume.bundle.read import read_tokenizer
 from anaume.bundle.record import TrainingRecord, TrainingStage
 from anaume.bundle.write import write_bundle
 from anaume.config import EmbeddingConfig, HeadConfig
 from anaume.errors import AnaumeWarning, BundleError
-from anaume.tokenization import read_vocab, write_vocab
+from anaume.tokenization import Tokenizer, read_vocab, write_vocab
 from tiny_bundles import (
     VOCAB,
     edit_json,
@@ -110,8 +111,6 @@ def test_a_whole_other_tokenizer_of_the_same_size_names_the_first(tmp_path: Path
         vocab[12] = "castle"
     else:
         vocab.append("castle")
-    from anaume.tokenization import Tokenizer
-
     Tokenizer(vocab).save(path, max_length=40)
     told = {"swap": "2 entries differ, first ID 9, now 'cat'", "replace": "first ID 12, now 'castle'"}
     assert told.get(edit, f"{len(VOCAB) + 1} entries, {len(VOCAB)} were saved") in refusal(path)
@@ -257,6 +256,31 @@ def test_the_training_record_travels(tmp_path: Path) -> None:
     assert "1. objectives unknown, from some-base" in card
     assert "2. mlm, nsp" in card
     assert "ab" * 32 in card
+
+
+@pytest.mark.parametrize(
+    "training",
+    [{"stages": 3}, {"stages": [3]}, {"stages": [{}]}, {"stages": [{"objectives": [], "sorces": {}}]}],
+    ids=str,
+)
+def test_a_malformed_record_is_refused(tmp_path: Path, training: dict[str, Any]) -> None:
+    path = save_tiny(tmp_path / "b")
+    edit_json(path / "anaume.json", training=training)
+    assert "training" in refusal(path)
+
+
+def test_the_tokenizer_alone_is_checked_like_the_whole(tmp_path: Path) -> None:
+    path = save_tiny(tmp_path / "b", embedding=EmbeddingConfig(pooling="mean", max_length=9))
+    assert read_tokenizer(path).fingerprint == read_bundle(path).tokenizer.fingerprint
+    vocab = [*VOCAB[:-1], "castle"]
+    Tokenizer(vocab).save(path, max_length=9)
+    with pytest.raises(BundleError, match=f"first ID {len(VOCAB) - 1}, now 'castle'"):
+        read_tokenizer(path)
+    (path / "anaume.json").unlink()
+    edit_json(path / "sentence_bert_config.json", do_lower_case=True)
+    assert read_tokenizer(path).vocab == vocab
+    (path / "modules.json").unlink()
+    assert read_tokenizer(path).vocab == vocab
 
 
 def test_heads_that_are_apart_are_checked_like_the_rest(tmp_path: Path) -> None:

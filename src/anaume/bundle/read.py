@@ -19,7 +19,7 @@ from anaume.bundle.parts import BundleParts
 from anaume.bundle.record import TrainingRecord
 from anaume.bundle.weights import StoredTensors, read_safetensors, read_weights, require_floats
 from anaume.config import EmbeddingConfig, EncoderConfig
-from anaume.errors import BundleError
+from anaume.errors import AnaumeError, BundleError
 from anaume.logs import get_logger
 from anaume.tokenization import Tokenizer
 
@@ -38,10 +38,12 @@ def read_bundle(path: str | Path) -> BundleParts:
         before = _identity(directory)
         try:
             parts = _read(directory)
-        except BundleError:
+        except (AnaumeError, OSError) as error:
             # A save by another process while we read: the files were of two bundles. Read the new one.
             if _identity(directory) != before:
                 continue
+            if isinstance(error, OSError):
+                raise BundleError(f"{directory}: can't be read: {error.strerror} ({error.filename})") from error
             raise
         if _identity(directory) == before:
             return parts
