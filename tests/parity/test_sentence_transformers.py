@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +16,9 @@ from anaume.config import EmbeddingConfig
 from anaume.model import pool
 from tiny_bundles import TEXTS, edit_json, read_bundle, save_tiny, tiny_parts, write_bundle
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    st = pytest.importorskip("sentence_transformers")
+st = pytest.importorskip("sentence_transformers")
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "mean_sqrt": "mean_sqrt_len_tokens"}
-
-
-@pytest.fixture(autouse=True)
-def _their_deprecations() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def vectors_here(parts: BundleParts, texts: list[str], prompt: str = "") -> torch.Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -247,9 +246,7 @@ def test_the_tokenizer_opens_there_with_the_same_ids(tmp_path: Path, rules: dict
         pytest.importorskip("fugashi")
     parts = tiny_parts(rules=rules)
     write_bundle(parts, tmp_path / "b")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # theirs: deprecations of the slow tokenizers
-        tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "b")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "b")
     for text in TEXTS:
         assert tokenizer(text)["input_ids"] == parts.tokenizer.encode(text).token_ids
         assert tokenizer(text, "a cat")["token_type_ids"] == parts.tokenizer.encode(text, "a cat").segment_ids
