@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from anaume.bundle.embedding import EmbedReport, LongPolicy, embed_texts
 from anaume.bundle.find import find_bundle
@@ -16,10 +17,11 @@ from anaume.bundle.parts import BundleParts
 from anaume.bundle.read import read_bundle
 from anaume.bundle.write import write_bundle
 from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig, HeadKind
-from anaume.data import pad
+from anaume.data import pad, token_budget_batches
 from anaume.engines import Batch, Precision, TorchEngine, Vectors
 from anaume.errors import SettingsError
 from anaume.model import Bert
+from anaume.tasks.fill import Filled, TextScore, fill_blanks, score_text
 from anaume.tokenization import Tokenizer
 
 
@@ -74,6 +76,7 @@ class Bundle:
                 f"the tokenizer has {tokenizer.vocab_size} tokens but config.vocab_size is {config.vocab_size}: "
                 "they must be equal"
             )
+        named: Mapping[str, HeadConfig]
         named = heads if isinstance(heads, Mapping) else {kind: HeadConfig(kind=kind) for kind in heads}
         model = Bert(config, named, seed=seed)
         if embedding is None:
@@ -226,6 +229,51 @@ class Bundle:
             layers_named = tuple(layer % count for layer in wanted)
             results.append(TokenVectors(tuple(encoding.tokens), tuple(encoding.offsets), layers_named, vectors))
         return results
+
+    def fill(
+        self, text: str, *, top_k: int = 5, max_pieces: int = 1, candidates: Sequence[str] | None = None
+    ) -> Filled:
+        """Guess what stands at each "[MASK]" of a text; here, and only here, that string is a blank.
+
+        top_k       guesses a blank
+        max_pieces  guesses may have up to so many pieces
+        candidates  only these words; None = all
+
+        Raises SettingsError without an mlm head, DataError without a blank or for a text too long (both ValueErrors).
+        """
+        return fill_blanks(
+            text,
+            tokenizer=self.tokenizer,
+            predict=self._predict,
+            max_length=self.config.max_position_embeddings,
+            top_k=top_k,
+            max_pieces=max_pieces,
+            candidates=candidates,
+        )
+
+    def score(self, text: str) -> TextScore:
+        """Return how likely the mlm head finds a text: each token's log probability with it alone hidden.
+
+        Raises SettingsError without an mlm head, TokenizerError for a text too long (both ValueErrors).
+        """
+        longest = self.config.max_position_embeddings
+        return score_text(text, tokenizer=self.tokenizer, predict=self._predict, max_length=longest)
+
+    def _predict(self, rows: Sequence[Sequence[int]], places: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Log probabilities of every token at one place a row, (rows, vocab_size)."""
+        if "mlm" not in self.model.heads:
+            heads = ", ".join(self.model.heads) or "none"
+            raise SettingsError(
+                f"filling blanks needs a masked-word head, and this bundle has: {heads}; pretrain one, or load a "
+                "checkpoint that kept its own (BertForMaskedLM, BertForPreTraining)"
+            )
+        engine = self._engine(None)
+        result = np.zeros((len(rows), self.config.vocab_size), dtype=np.float32)
+        for batch in token_budget_batches([len(row) for row in rows], engine.max_batch_tokens):
+            token_ids, attention_mask = pad([rows[index] for index in batch], self.tokenizer.pad_id)
+            where = [places[index] for index in batch]
+            result[batch] = engine.token_log_probabilities(Batch(token_ids, attention_mask), where, "mlm")
+        return result
 
     def _embed(
         self,

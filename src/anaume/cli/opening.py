@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,3 +52,11 @@ def open_tokenizer(name: str, **flags: Any) -> Tokenizer:
     from anaume.bundle import find_bundle, read_tokenizer
 
     return read_tokenizer(find_bundle(name))
+
+
+def stdin_lines() -> Iterator[str]:
+    """Go through the lines of stdin: UTF-8, without their ends. Raises DataError for other bytes."""
+    from anaume.data import open_text
+
+    with open_text("-") as file:
+        yield from file.lines()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anaume.cli import options
-from anaume.cli.opening import open_tokenizer
+from anaume.cli.opening import open_tokenizer, stdin_lines
 from anaume.cli.printing import facts, percent, printable, say, say_json, table
 from anaume.cli.running import command
 
@@ -61,7 +60,7 @@ def _tokenize(
     $ anaume tokenize my-bundle - --json < texts.txt
     """
     tokenizer = open_tokenizer(bundle, words=words, subwords=subwords, lower_case=lower_case)
-    for number, one in enumerate(_stdin_lines() if text == "-" else iter([text])):
+    for number, one in enumerate(stdin_lines() if text == "-" else iter([text])):
         encoding = tokenizer.encode(one, pair, max_length=max_length)
         if as_json:
             say_json(_encoding_record(tokenizer, encoding, one, pair))
@@ -71,13 +70,6 @@ def _tokenize(
         if text == "-":
             say(printable(one))
         _show_encoding(encoding, one, pair)
-
-
-def _stdin_lines() -> Iterator[str]:
-    from anaume.data import open_text
-
-    with open_text("-") as file:
-        yield from file.lines()
 
 
 def _show_encoding(encoding: Encoding, text: str, pair: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -93,6 +94,19 @@ class TorchEngine:
         return EncoderOutput(
             output.last_hidden_state.float().cpu(), home(output.hidden_states), home(output.attentions)
         )
+
+    def token_log_probabilities(self, batch: Batch, positions: Sequence[int], head: str) -> Vectors:
+        """Return what an mlm head thinks of one place a row: (batch, vocab_size) float32 log probabilities.
+
+        positions  (batch,) places; raises SettingsError when the model has no such head
+        """
+        with torch.inference_mode():
+            mask = torch.from_numpy(batch.attention_mask).to(self._device)
+            states = self._run(batch, mask).last_hidden_state
+            places = torch.as_tensor(positions, dtype=torch.int64, device=self._device)[:, None]
+            logits = self._eval_twin().head_logits(head, states, mask, places)
+            result: Vectors = logits[:, 0].float().log_softmax(dim=-1).cpu().numpy()
+        return result
 
     def _run(self, batch: Batch, mask: Tensor, **keep: bool) -> EncoderOutput:
         log.debug(

@@ -1,0 +1,129 @@
+"""Filling blanks and scoring texts, on a tiny model whose numbers are worked out by hand from its own logits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from anaume import Bundle, DataError, EncoderConfig, SettingsError, Tokenizer
+
+TEXTS = ["the dog is cute", "the cat is small", "my dog plays", "dogs and cats play outside"]
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    tokenizer = Tokenizer.train(TEXTS * 3, vocab_size=120)
+    config = EncoderConfig(vocab_size=tokenizer.vocab_size, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    made = Bundle.new(tokenizer, config, heads=["mlm"], seed=3)
+    with torch.no_grad():
+        for parameter in made.model.parameters():
+            parameter.mul_(8.0)  # fresh weights are nearly uniform
+    return made
+
+
+def log_probabilities(bundle: Bundle, token_ids: list[int], place: int) -> torch.Tensor:
+    model = bundle.model.eval()
+    with torch.no_grad():
+        states = model(torch.tensor([token_ids]), None).last_hidden_state
+        return model.head_logits("mlm", states, None)[0, place].log_softmax(-1)
+
+
+def test_a_blank_gets_the_head_s_most_probable_tokens(bundle: Bundle) -> None:
+    filled = bundle.fill("the [MASK] is cute", top_k=4)
+    tokenizer = bundle.tokenizer
+    ids = tokenizer.encode("the dog is cute").token_ids
+    place = ids.index(tokenizer.encode("dog").token_ids[1])
+    expected = log_probabilities(bundle, [*ids[:place], tokenizer.mask_id, *ids[place + 1 :]], place)
+    expected[:5] = -math.inf  # special tokens are no answers
+    best = expected.topk(4)
+    (blank,) = filled.blanks
+    assert blank.place == 4
+    assert [guess.tokens for guess in blank.guesses] == [(tokenizer.vocab[i],) for i in best.indices.tolist()]
+    assert [guess.probability for guess in blank.guesses] == pytest.approx(best.values.exp().tolist(), rel=1e-4)
+    assert filled.best == f"the {blank.guesses[0].text} is cute"
+
+
+def test_several_blanks_are_guessed_with_the_others_hidden(bundle: Bundle) -> None:
+    filled = bundle.fill("[MASK] dog [MASK]")
+    tokenizer = bundle.tokenizer
+    ids = [
+        tokenizer.cls_id,
+        tokenizer.mask_id,
+        *tokenizer.encode("dog").token_ids[1:-1],
+        tokenizer.mask_id,
+        tokenizer.sep_id,
+    ]
+    assert [blank.place for blank in filled.blanks] == [0, 11]
+    for blank, place in zip(filled.blanks, (1, len(ids) - 2), strict=True):
+        token_id = tokenizer.token_to_id(blank.guesses[0].tokens[0])
+        assert blank.guesses[0].probability == pytest.approx(
+            math.exp(log_probabilities(bundle, ids, place)[token_id]), rel=1e-4
+        )
+
+
+def test_words_of_several_pieces_are_one_word_and_have_the_product_of_their_pieces(bundle: Bundle) -> None:
+    filled = bundle.fill("the [MASK] is cute", top_k=200, max_pieces=2)
+    pairs = [guess for guess in filled.blanks[0].guesses if len(guess.tokens) == 2]
+    assert pairs
+    tokenizer = bundle.tokenizer
+    for guess in pairs[:5]:
+        first, second = (tokenizer.token_to_id(token) for token in guess.tokens)
+        assert not guess.tokens[0].startswith("##")
+        assert guess.tokens[1].startswith("##")
+        assert guess.text == guess.tokens[0] + guess.tokens[1][2:]
+        frame = tokenizer.encode("the is cute").token_ids
+        hidden = [*frame[:2], tokenizer.mask_id, tokenizer.mask_id, *frame[2:]]
+        half = [*frame[:2], first, tokenizer.mask_id, *frame[2:]]
+        expected = log_probabilities(bundle, hidden, 2)[first] + log_probabilities(bundle, half, 3)[second]
+        assert guess.probability == pytest.approx(math.exp(expected), rel=1e-3)
+    probabilities = [guess.probability for guess in filled.blanks[0].guesses]
+    assert probabilities == sorted(probabilities, reverse=True)
+
+
+def test_only_the_given_words_are_ranked(bundle: Bundle) -> None:
+    filled = bundle.fill("the [MASK] is cute", candidates=["dog", "cat", "dogs"])
+    assert {guess.text for guess in filled.blanks[0].guesses} == {"dog", "cat", "dogs"}
+    free = {guess.text: guess.probability for guess in bundle.fill("the [MASK] is cute", top_k=200).blanks[0].guesses}
+    for guess in filled.blanks[0].guesses:
+        if len(guess.tokens) == 1:
+            assert guess.probability == pytest.approx(free[guess.text], rel=1e-4)
+
+
+def test_a_score_is_the_sum_of_each_token_s_log_probability_with_it_alone_hidden(bundle: Bundle) -> None:
+    score = bundle.score("the dog is cute")
+    ids = bundle.tokenizer.encode("the dog is cute").token_ids
+    expected = []
+    for place in range(1, len(ids) - 1):
+        hidden = [*ids[:place], bundle.tokenizer.mask_id, *ids[place + 1 :]]
+        expected.append(float(log_probabilities(bundle, hidden, place)[ids[place]]))
+    assert list(score.log_probabilities) == pytest.approx(expected, abs=1e-4)
+    assert score.total == pytest.approx(sum(expected), abs=1e-4)
+    assert score.perplexity == pytest.approx(math.exp(-np.mean(expected)), rel=1e-4)
+    assert bundle.score("").perplexity == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error", "says"),
+    [
+        ("no blank here", {}, DataError, r"no blank to fill: write \[MASK\]"),
+        ("the [MASK]", {"top_k": 0}, SettingsError, "at least 1"),
+        ("the [MASK]", {"candidates": []}, SettingsError, "at least one word"),
+        ("the [MASK]", {"candidates": ["犬"]}, DataError, "can't spell the candidate '犬'"),
+        ("dog " * 600 + "[MASK]", {}, DataError, "and the model takes 512: shorten it"),
+    ],
+)
+def test_what_can_t_be_filled_is_refused(
+    bundle: Bundle, text: str, options: dict[str, object], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        bundle.fill(text, **options)
+
+
+def test_a_bundle_without_the_head_says_what_it_has() -> None:
+    tokenizer = Tokenizer.train(TEXTS, vocab_size=80)
+    config = EncoderConfig(vocab_size=tokenizer.vocab_size, hidden_size=8, num_hidden_layers=1)
+    with pytest.raises(SettingsError, match="needs a masked-word head, and this bundle has: none"):
+        Bundle.new(tokenizer, config).fill("the [MASK]")
