@@ -371,6 +371,18 @@ def test_the_ecosystem_agrees():
     assert "2 with special tokens or surrogates left out" in rows[0].measured
 
 
+@pytest.mark.parametrize(
+    "rules", [{"words": "mecab"}, {"words": "mecab", "subwords": "character"}, {"lower_case": False}], ids=str
+)
+def test_the_ecosystem_agrees_whatever_the_rules(rules):
+    pytest.importorskip("transformers")
+    if "words" in rules:
+        pytest.importorskip("fugashi")
+        pytest.importorskip("unidic_lite")
+    bundle = tiny(rules=rules, embedding=EmbeddingConfig(max_length=40))
+    assert failed(verify_bundle(bundle)) == []
+
+
 @pytest.mark.parametrize("heads", [{}, {"mlm": HeadConfig(kind="mlm")}, {"span": HeadConfig(kind="span")}], ids=str)
 def test_the_ecosystem_agrees_whatever_the_class(heads):
     pytest.importorskip("transformers")
