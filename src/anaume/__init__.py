@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anaume.bundle import Bundle, EmbedReport, TokenVectors, similarity
+    from anaume.bundle import Bundle, EmbedReport, TokenVectors
+    from anaume.bundle.similarity import similarity
     from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig
     from anaume.engines import Precision
     from anaume.errors import (

@@ -47,9 +47,7 @@ class TextPath:
 
 def encode_row(bundle: Bundle, text: str, pair: str | None = None) -> tuple[Batch, list[str], list[tuple[int, int]]]:
     """Return a text or pair as a batch of one row, with its tokens and their offsets; too long is refused."""
-    encoding = bundle.tokenizer.encode(
-        text, pair, max_length=bundle.config.max_position_embeddings, truncation="error"
-    )
+    encoding = bundle.tokenizer.encode(text, pair, max_length=bundle.config.max_position_embeddings, truncation="error")
     token_ids, attention_mask = pad([encoding.token_ids], bundle.tokenizer.pad_id)
     segment_ids = np.array([encoding.segment_ids], dtype=np.int64)
     return Batch(token_ids, attention_mask, segment_ids=segment_ids), encoding.tokens, encoding.offsets
@@ -92,8 +90,8 @@ def trace_path(bundle: Bundle, text: str, pair: str | None = None) -> TextPath:
     for layer, vectors in enumerate(states[1:], start=1):
         stations.append(_station(f"layer {layer}", vectors, "contextual: attention, then feed-forward"))
     how = bundle.embedding.pooling or "mean"
-    end = f"{how} over the real tokens" + (", scaled to length 1" if bundle.embedding.normalize else "")
-    stations.append(_station("embedding", torch.from_numpy(engine.embed(batch)), end))
+    pooled = f"{how} over the real tokens" + (", scaled to length 1" if bundle.embedding.normalize else "")
+    stations.append(_station("embedding", torch.from_numpy(engine.embed(batch)), pooled))
     return TextPath(tuple(rows), tuple(stations))
 
 

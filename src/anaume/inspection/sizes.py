@@ -9,6 +9,7 @@ import torch
 
 from anaume.config import SIZES, EncoderConfig, HeadConfig
 from anaume.model import Bert
+from anaume.model.encoder import EncoderLayer
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,14 @@ class SizeReport:
 
 def measure_sizes(model: Bert, name: str) -> SizeReport:
     """Count the parameters of a model, part by part."""
+    layers = [layer for layer in model.encoder.layers if isinstance(layer, EncoderLayer)]
     parts = {
         "token_embeddings": model.embeddings.token_embeddings.weight.numel(),
         "segment_embeddings": model.embeddings.segment_embeddings.weight.numel(),
         "position_embeddings": model.embeddings.position_embeddings.weight.numel(),
         "embedding_norm": _count(model.embeddings.layer_norm),
-        "attention": sum(_count(layer.attention, layer.attention_norm) for layer in model.encoder.layers),
-        "feed_forward": sum(_count(layer.feed_forward, layer.feed_forward_norm) for layer in model.encoder.layers),
+        "attention": sum(_count(layer.attention, layer.attention_norm) for layer in layers),
+        "feed_forward": sum(_count(layer.feed_forward, layer.feed_forward_norm) for layer in layers),
     }
     if model.pooler is not None:
         parts["pooler"] = _count(model.pooler)
