@@ -175,6 +175,15 @@ def test_windows_are_averaged_by_their_tokens():
         )
 
 
+def test_windows_count_the_pieces_of_the_whole_text():
+    text = "the dog " * 10 + "sky " * 10
+    (cut,) = tiny().embed_stream([["a", text]])
+    (whole,) = tiny().embed_stream([["a", text]], long="window")
+    assert (cut.pieces, cut.unknown) == (1 + 14, 0)
+    assert (whole.pieces, whole.unknown) == (1 + 30, 10)
+    assert "unknown to the vocabulary" in whole.messages[0]
+
+
 def test_windows_leave_short_texts_as_they_are_and_have_their_own_fingerprint():
     bundle = tiny()
     assert np.array_equal(bundle.embed(TEXTS, long="window"), bundle.embed(TEXTS))

@@ -135,6 +135,8 @@ def embed_texts(
         if len(cut) and long == "window":
             for index in cut:
                 windows = tokenizer.windows(prompted[index], max_length=embedding.max_length, stride=0)
+                pieces += sum(window.pieces for window in windows) - encodings[index].pieces
+                unknown += sum(window.unknown for window in windows) - encodings[index].unknown
                 vectors[start + index] = _mean_of_windows(
                     windows, tokenizer, engine, embedding, embedding_size, skipped
                 )
