@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anaume.data.files import DecodeErrors, TextFile
-from anaume.data.inputs import Input
+from anaume.data.inputs import Input, Opener
 from anaume.data.rows import read_rows, rows_of
 from anaume.data.sentences import cut_sentences, split_sentences
 from anaume.errors import SettingsError, nearest
@@ -22,6 +23,7 @@ LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 LONGEST_DOCUMENT = 1 << 20
 """Characters; a longer document is stored in parts, each a document of its own, so that memory stays bounded."""
 
+_BLOCK = 1 << 18  # bytes read at once
 _LOOKED_AT = 1 << 17  # characters of a file by which its form is judged
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _ENDS = frozenset(".!?。．！？…:;\"'”’」』）)]")
@@ -83,20 +85,24 @@ class DocumentReader:
 
     def __iter__(self) -> Iterator[Document]:
         self._reset()
+        with closing(Opener(self.reading.encoding, self.reading.errors)) as opener:
+            yield from self._all(opener)
+
+    def _all(self, opener: Opener) -> Iterator[Document]:
         for one in self.inputs:
-            for document in self._of(one):
+            for document in self._of(one, opener):
                 if document.text and not document.text.isspace():
                     yield document
                 else:
                     self.blank += 1
 
-    def _of(self, one: Input) -> Iterator[Document]:
+    def _of(self, one: Input, opener: Opener) -> Iterator[Document]:
         how = self.reading
         if one.kind == "parquet":
             for row in read_rows(one.path, column=how.column, format=one.kind):
                 yield from self._parts(row.text)
             return
-        with one.open(how.encoding, how.errors) as file:
+        with opener.open(one) as file:
             if one.kind != "txt":
                 for row in rows_of(file, one.kind, how.column, None, how.quoting, how.header):
                     yield from self._parts(row.text)
@@ -105,16 +111,18 @@ class DocumentReader:
             elif how.layout == "sentences":
                 yield from self._between_blank_lines(file)
             else:
-                for line, _ in _bounded_lines(file):
-                    yield from self._parts(line)
+                going_on = False  # a line too long to be held comes in pieces
+                for line, ended in _bounded_lines(file):
+                    self.parted += not ended and not going_on
+                    yield from self._parts(line, counted=ended and not going_on)
+                    going_on = not ended
             self.replaced += file.replaced
             file.replaced = 0  # told with everything else, not a file at a time
 
-    def _parts(self, text: str) -> Iterator[Document]:
+    def _parts(self, text: str, *, counted: bool = True) -> Iterator[Document]:
         """Cut a text that is in memory."""
         text = self._clean(text)
-        if len(text) > LONGEST_DOCUMENT:
-            self.parted += 1
+        self.parted += counted and len(text) > LONGEST_DOCUMENT
         while len(text) > LONGEST_DOCUMENT:
             at = _part_at(text)
             yield Document(text[:at])
@@ -125,13 +133,13 @@ class DocumentReader:
         """Read a file as one document, a part of it at a time."""
         waiting: list[str] = []
         size, parts = 0, 0
-        for block in file.blocks():
+        for block in file.blocks(_BLOCK):
             block = self._clean(block)
             if not parts and not waiting and _looks_like_sentences(block[:_LOOKED_AT]):
                 self._as_sentences.append(file.name)
             waiting.append(block)
             size += len(block)
-            if size > LONGEST_DOCUMENT:
+            while size > LONGEST_DOCUMENT:
                 text = "".join(waiting)
                 at = _part_at(text)
                 yield Document(text[:at])
@@ -208,7 +216,7 @@ class DocumentReader:
 def _bounded_lines(file: TextFile) -> Iterator[tuple[str, bool]]:
     """Yield (line, True), and a line too long to be held in pieces (piece, False)."""
     pending = ""
-    for block in file.blocks():
+    for block in file.blocks(_BLOCK):
         *lines, pending = (pending + block).split("\n")
         for line in lines:
             yield line, True

@@ -33,24 +33,47 @@ class Input:
     name: str
     """How messages call it."""
 
+
+class Opener:
+    """Opens inputs as text; an archive stays open for its next member (opening one reads its whole list)."""
+
+    def __init__(self, encoding: str, errors: DecodeErrors) -> None:
+        self._encoding = encoding
+        self._errors = errors
+        self._path: str | None = None
+        self._archive: zipfile.ZipFile | None = None
+
     @contextmanager
-    def open(self, encoding: str, errors: DecodeErrors) -> Iterator[TextFile]:
-        """Open it as text. Raises DataError, SettingsError."""
-        if self.member is None:
-            with open_text(self.path, encoding=encoding, errors=errors) as file:
+    def open(self, one: Input) -> Iterator[TextFile]:
+        """Open an input. Raises DataError, SettingsError."""
+        if one.member is None:
+            with open_text(one.path, encoding=self._encoding, errors=self._errors) as file:
                 yield file
             return
         try:
             with (
-                zipfile.ZipFile(self.path) as archive,
-                archive.open(self.member) as stream,
-                open_text_stream(cast(BinaryIO, stream), self.name, encoding=encoding, errors=errors) as file,
+                self._archive_at(one.path).open(one.member) as stream,
+                open_text_stream(
+                    cast(BinaryIO, stream), one.name, encoding=self._encoding, errors=self._errors
+                ) as file,
             ):
                 yield file
         except (zipfile.BadZipFile, OSError, zlib.error, NotImplementedError) as error:
-            raise DataError(f"{self.name}: can't be read further: {error}") from error
+            raise DataError(f"{one.name}: can't be read further: {error}") from error
         except RuntimeError as error:  # how zipfile says that a password is needed
-            raise DataError(f"{self.name}: {error}; unpack it first") from error
+            raise DataError(f"{one.name}: {error}; unpack it first") from error
+
+    def _archive_at(self, path: str) -> zipfile.ZipFile:
+        if self._archive is None or self._path != path:
+            self.close()
+            self._archive, self._path = zipfile.ZipFile(path), path
+        return self._archive
+
+    def close(self) -> None:
+        """Close the archive that is open."""
+        if self._archive is not None:
+            self._archive.close()
+            self._archive = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,7 @@ def prepare_corpus(
             "sample_characters": sample_characters if tokenizer is None else None,
             "format_version": FORMAT_VERSION,
         }
-        made_from = {"settings": settings, "sources": _sources(inputs, tell)}
+        made_from: dict[str, Any] = {"settings": settings, "sources": _sources(inputs, tell)}
         keep = not workspace.new  # a folder that was begun may hold hours of work: not this run's to remove
         if not overwrite and (target / RECORD).is_file():
             before = open_corpus(target).record
@@ -179,8 +180,9 @@ def prepare_corpus(
         keep = bool(workspace.journal)
         maker = _Maker(workspace, inputs, reading, language, seed, tell)
         try:
+            size = sum(source["bytes"] for source in made_from["sources"])
             record = maker.make(
-                tokenizer, vocab_size, vocab_settings or {}, sample_characters, held_out, deduplicate, workers
+                tokenizer, vocab_size, vocab_settings or {}, sample_characters, held_out, deduplicate, workers, size
             )
         finally:
             keep = keep or maker.noted
@@ -226,33 +228,42 @@ class _Maker:
         held_out: float,
         deduplicate: bool,
         workers: int | None,
+        source_bytes: int,
     ) -> dict[str, Any]:
         """Return the record of the corpus, all files but the record's written."""
+        with ExitStack() as stack:
+            pool = None
+            if tokenizer is not None:  # the processes start while this one reads
+                count = _worker_count(workers, tokenizer, source_bytes)
+                pool = stack.enter_context(Workers(tokenizer, self.language, count))
+            found = self._survey(held_out, deduplicate, 0 if tokenizer is not None else sample_characters)
+            learned: dict[str, Any] | None = None
+            if tokenizer is None:
+                assert vocab_size is not None
+                tokenizer, learned = self._learn(found, vocab_size, vocab_settings)
+            else:
+                tokenizer.save(self.workspace.folder / TOKENIZER)
+            if pool is None:
+                count = _worker_count(workers, tokenizer, found.characters)
+                pool = stack.enter_context(Workers(tokenizer, self.language, count))
+            documents = self._few(found, held_out) if found.kept < FEW_DOCUMENTS else self._many(found)
+            shards = _ShardMaker(self, tokenizer, pool, found.characters).make(documents)
+        return self._finish(tokenizer, found, learned, shards)
+
+    def _survey(self, held_out: float, deduplicate: bool, sample: int) -> Survey:
         found = survey(
             self.reader,
             self.workspace.folder / _HASHES,
             held_out=held_out,
             deduplicate=deduplicate,
             seed=self.seed,
-            sample=0 if tokenizer is not None else sample_characters,
+            sample=sample,
             tell=lambda done: self.tell("reading", done, None),
         )
         self.notes += self.reader.notes
         if not found.documents:
             raise DataError(f"{_named(self.inputs)}: no text in it: every document is empty")
-        learned: dict[str, Any] | None = None
-        if tokenizer is None:
-            assert vocab_size is not None
-            tokenizer, learned = self._learn(found, vocab_size, vocab_settings)
-        else:
-            tokenizer.save(self.workspace.folder / TOKENIZER)
-        with warnings.catch_warnings():  # told in the first pass
-            warnings.simplefilter("ignore", AnaumeWarning)
-            documents = self._few(found, held_out) if found.kept < FEW_DOCUMENTS else self._many(found)
-            count = _worker_count(workers, tokenizer, found.characters)
-            with Workers(tokenizer, self.language, count) as pool:
-                shards = _ShardMaker(self, tokenizer, pool, found.characters).make(documents)
-        return self._finish(tokenizer, found, learned, shards)
+        return found
 
     def _learn(self, found: Survey, vocab_size: int, settings: Mapping[str, Any]) -> tuple[Tokenizer, dict[str, Any]]:
         folder = self.workspace.folder / TOKENIZER

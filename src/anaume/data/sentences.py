@@ -111,8 +111,8 @@ class _Joiner:
         gap, self._gap = self._gap, after
         if self.sentences and "\n" not in gap and len(self.sentences[-1]) < LONGEST_SENTENCE:
             if sentence[0] in _CLOSING:
-                rest = sentence.lstrip(_CLOSING)
-                self.sentences[-1] += gap + sentence[: len(sentence) - len(rest)]
+                rest = sentence.lstrip(_CLOSING + " \u3000")
+                self.sentences[-1] += gap + sentence[: len(sentence) - len(rest)].rstrip()
                 gap, sentence = "", rest.lstrip()
                 if not sentence:
                     return
