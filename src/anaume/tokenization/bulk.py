@@ -44,6 +44,7 @@ class BulkEncoder:
     def __init__(self, tokenizer: Tokenizer) -> None:
         rules, vocab = tokenizer.rules, tokenizer.vocab
         self._pipeline: Any = tokenizer._pipeline
+        self._marked: Any = None  # the same, with the mark as one entry more
         self._mark: str | None = None
         self._mark_id = len(vocab)
         if rules.words != "bert" or rules.subwords != "wordpiece" or rules.protected:
@@ -55,7 +56,7 @@ class BulkEncoder:
         pipeline.post_processor = None
         if pipeline.encode(f"a{free[0]}a", add_special_tokens=False).ids[1:2] != [self._mark_id]:
             return
-        self._pipeline, self._mark = pipeline, free[0]
+        self._marked, self._mark = pipeline, free[0]
         # Under these rules "#" is a word of its own, so only a piece that goes on with a word begins with "##".
         self._starts = np.array([not entry.startswith("##") for entry in [*vocab, ""]], dtype=np.uint8)
 
@@ -79,7 +80,7 @@ class BulkEncoder:
             joined.append(mark.join(texts[first:]) + mark)
         parts = []
         for start in range(0, len(joined), _AT_ONCE):
-            raws = self._run(self._pipeline.encode_batch_fast, joined[start : start + _AT_ONCE])
+            raws = self._run(self._marked.encode_batch_fast, joined[start : start + _AT_ONCE])
             parts.append(np.fromiter(chain.from_iterable(raw.ids for raw in raws), dtype=np.int32))
         ids = np.concatenate(parts)
         marks = np.flatnonzero(ids == self._mark_id)
