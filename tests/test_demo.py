@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from helpers import wheel_checkpoint
 
 from anaume.demo import run_demo
+from helpers import wheel_checkpoint
 
 
 @pytest.mark.real

@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from helpers import wheel_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted(
-    path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if "node_modules" not in path.parts
-)
+PAGES = sorted(path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if "node_modules" not in path.parts)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"^(?:\$ )?(?:.*\| )?(anaume [a-z].*)$", re.MULTILINE)
 
@@ -28,8 +27,9 @@ def test_every_link_to_a_file_resolves(page: Path) -> None:
 @pytest.mark.parametrize("name", ["README.md", "README.ja.md", "docs/ja/bert.md"])
 def test_every_command_shown_exists(name: str) -> None:
     """The first words after `anaume` are a command that can say what it does."""
-    from anaume.cli import app
     from typer.main import get_command
+
+    from anaume.cli.app import app
 
     blocks = re.findall(r"```(?:sh|console)\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
     shown = [command for block in blocks for command in COMMAND.findall(block)]

@@ -7,9 +7,29 @@ import sys
 
 import anaume
 
-PUBLIC = """AnaumeError AnaumeWarning Bundle BundleError DataError EmbedReport EmbeddingConfig EncoderConfig Encoding
-HeadConfig InputEmbeddings MissingExtra SettingsError TokenVectors Tokenizer TokenizerError TokenizerRules
-generate_random_mask load mlm_loss similarity""".split()
+PUBLIC = [
+    "AnaumeError",
+    "AnaumeWarning",
+    "Bundle",
+    "BundleError",
+    "DataError",
+    "EmbedReport",
+    "EmbeddingConfig",
+    "EncoderConfig",
+    "Encoding",
+    "HeadConfig",
+    "InputEmbeddings",
+    "MissingExtra",
+    "SettingsError",
+    "TokenVectors",
+    "Tokenizer",
+    "TokenizerError",
+    "TokenizerRules",
+    "generate_random_mask",
+    "load",
+    "mlm_loss",
+    "similarity",
+]
 
 
 def test_the_public_names_are_these_and_all_resolve() -> None:

@@ -352,3 +352,11 @@ def test_a_living_writers_files_are_left_alone(tmp_path: Path) -> None:
     assert len(seen) == 1
     assert sorted(entry.name for entry in path.iterdir()) == ["anaume.json", "x"]
     assert siblings(tmp_path) == []
+
+
+def test_every_file_of_a_bundle_is_as_readable_as_the_others(tmp_path: Path) -> None:
+    """safetensors writes files for their owner alone; a model on a shared disk would be unreadable to colleagues."""
+    path = tmp_path / "bundle"
+    write_bundle(tiny_parts(embedding=EmbeddingConfig(pooling="mean", normalize=True, max_length=40)), path)
+    modes = {file.stat().st_mode & 0o777 for file in path.rglob("*") if file.is_file()}
+    assert modes == {(path / "config.json").stat().st_mode & 0o777}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -102,6 +103,8 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         safetensors.torch.save_file(copies, path, metadata={"format": "pt"})
     except SafetensorError as error:
         raise OSError(None, str(error), str(path)) from error
+    # safetensors makes files that only their owner can read; a bundle is as readable as any file written beside it.
+    shutil.copymode(path.parent / "config.json", path)
 
 
 def _limits(parts: BundleParts, architecture: str, rest: Mapping[str, Tensor]) -> list[str]:
