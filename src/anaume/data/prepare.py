@@ -185,7 +185,7 @@ def prepare_corpus(
                 tokenizer, vocab_size, vocab_settings or {}, sample_characters, held_out, deduplicate, workers, size
             )
         finally:
-            keep = keep or maker.noted
+            keep = (keep or maker.noted) and not maker.in_vain
         record = {"format_version": FORMAT_VERSION, "versions": _versions(), **record, "made_from": made_from}
         workspace.finish(record, {_SPOOL, _HASHES})
         keep = False
@@ -198,7 +198,10 @@ def prepare_corpus(
 
 
 class _Maker:
-    """One run: survey, tokenizer, shards. noted: something worth going on from is in the journal."""
+    """One run: survey, tokenizer, shards.
+
+    noted: something worth going on from is in the journal; in_vain: nothing can come of it.
+    """
 
     def __init__(
         self,
@@ -216,7 +219,7 @@ class _Maker:
         self.seed = seed
         self.tell = tell
         self.notes: list[str] = list(inputs.notes)
-        self.noted = False
+        self.noted = self.in_vain = False
         self.kept = 0
 
     def make(
@@ -376,6 +379,7 @@ class _Maker:
         tokens = int(counts.sum())
         unknown = int(counts[:, tokenizer.unk_id].sum())
         if not tokens:
+            self.in_vain = True
             raise DataError(f"{_named(self.inputs)}: no text in it: the tokenizer finds no piece in any document")
         self.notes += [] if learned is None else learned["notes"]
         self.notes += _later_notes(self.reader.reading, shards, tokens, unknown)

@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ class HashFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.count = 0
-        self._file = open(path, "wb")  # noqa: SIM115  closed by `finish`
+        self._file = open(path, "wb")  # noqa: SIM115  closed by `__exit__`
         self._waiting = array("Q")
 
     def add(self, value: int) -> None:
@@ -66,10 +67,16 @@ class HashFile:
         self._file.write(self._waiting.tobytes())
         self._waiting = array("Q")
 
-    def finish(self) -> NDArray[np.uint64]:
-        """Close the file and return its values, uint64 (count,), memory-mapped."""
-        self._write()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
+
+    def values(self) -> NDArray[np.uint64]:
+        """Return the values, uint64 (count,), memory-mapped; nothing is added after."""
+        self._write()
+        self._file.flush()
         if not self.count:
             return np.empty(0, dtype=np.uint64)
         return np.memmap(self.path, dtype=np.uint64, mode="r")
@@ -205,20 +212,20 @@ def survey(
     held_out: the share of documents to hold out; sample: characters to keep a sample of; tell: is told the characters
     read so far.
     """
-    file = HashFile(hash_file)
     picked = Sample(sample, seed)
     characters = japanese = 0
-    for number, document in enumerate(documents):
-        text = document.text
-        characters += len(text)
-        file.add(document_hash(text))
-        if not text.isascii() and guess_language(text[:2_000]) == "ja":
-            japanese += len(text)
-        if sample:
-            picked.add(number, text)
-        if number % 256 == 0:
-            tell(characters)
-    hashes = file.finish()
+    with HashFile(hash_file) as file:
+        for number, document in enumerate(documents):
+            text = document.text
+            characters += len(text)
+            file.add(document_hash(text))
+            if not text.isascii() and guess_language(text[:2_000]) == "ja":
+                japanese += len(text)
+            if sample:
+                picked.add(number, text)
+            if number % 256 == 0:
+                tell(characters)
+        hashes = file.values()
     copies = later_copies(hashes) if deduplicate else np.zeros((len(hashes) + 7) // 8, dtype=np.uint8)
     duplicates = int(_BITS[copies].sum())
     return Survey(
