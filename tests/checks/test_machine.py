@@ -89,10 +89,9 @@ def files(monkeypatch, **contents):
 
 
 def test_what_linux_tells_is_read(monkeypatch):
-    info = "model name\t: Some   CPU\nflags\t\t: fpu avx2 avx512f avx512_bf16\n"
+    info = "model name\t: Some   CPU\n"
     files(monkeypatch, cpuinfo=info, meminfo="MemTotal: 2048 kB\nMemAvailable: 1024 kB\n", cpu_max="150000 100000\n")
     assert machine._processor() == "Some CPU"
-    assert machine._instructions() == ("avx2", "avx512", "avx512_bf16")
     assert machine._memory() == (2048 * 1024, 1024 * 1024)
     assert machine.usable_cores() <= 2
 
@@ -109,7 +108,6 @@ def test_a_container_without_a_limit_has_all_cores(monkeypatch):
 def test_a_system_that_tells_nothing_is_no_error(monkeypatch):
     files(monkeypatch)
     assert machine._processor()
-    assert set(machine._instructions()) <= {"neon"}
     total, free = machine._memory()
     assert total is None or total > 0
     assert free is None

@@ -16,18 +16,8 @@ import torch
 from torch import nn
 
 from anaume.config import EncoderConfig
-from anaume.engines import PRECISIONS, Precision
+from anaume.engines import PRECISIONS, Precision, processor_instructions
 from anaume.errors import SettingsError
-
-INSTRUCTIONS = {
-    "avx2": ("avx2",),
-    "avx512": ("avx512f",),
-    "avx512_bf16": ("avx512_bf16",),
-    "amx_bf16": ("amx_bf16",),
-    "neon": ("asimd", "neon"),
-    "bf16": ("bf16",),
-}
-"""Our name of an instruction set -> what Linux calls it."""
 
 BFLOAT16_GAIN = 1.2
 """bfloat16 counts as faster only from this ratio on: emulated it is slower, and noise must not decide."""
@@ -46,7 +36,7 @@ class Machine:
     threads: int
     """Threads torch computes with."""
     instructions: tuple[str, ...]
-    """The instruction sets of `INSTRUCTIONS` that the processor has; empty where the system does not tell."""
+    """Those of `engines.hardware.INSTRUCTIONS` that the processor has; empty where the system does not tell."""
     memory_total: int | None
     """Bytes; None where the system does not tell."""
     memory_free: int | None
@@ -83,7 +73,7 @@ def describe_machine(*, seconds: float = 0.5) -> Machine:
         processor=_processor(),
         cores=usable_cores(),
         threads=torch.get_num_threads(),
-        instructions=_instructions(),
+        instructions=processor_instructions(),
         memory_total=total,
         memory_free=free,
         accelerator=torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
@@ -203,17 +193,6 @@ def _processor() -> str:
         if told.stdout.strip():
             return told.stdout.strip()
     return platform.processor() or platform.machine() or "unknown processor"
-
-
-def _instructions() -> tuple[str, ...]:
-    flags: set[str] = set()
-    for line in _read("/proc/cpuinfo").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("flags", "Features"):
-            flags.update(value.split())
-    if platform.system() == "Darwin" and platform.machine() == "arm64":
-        flags.add("neon")
-    return tuple(name for name, spellings in INSTRUCTIONS.items() if flags.intersection(spellings))
 
 
 def _memory() -> tuple[int | None, int | None]:

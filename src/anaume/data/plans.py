@@ -6,7 +6,7 @@ run that resumes makes the same plan again instead of storing it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,14 +28,14 @@ SHORT_SHARE = 0.1
 
 @dataclass(frozen=True)
 class RowPlan:
-    """Rows of one block, as spans of the shard's tokens.
+    """Rows of one block, as spans of shards' tokens.
 
-    Row i holds parts[row_starts[i]:row_starts[i + 1]]. A part is (start, stop, segment): tokens [start, stop) of the
-    shard; segment 0 begins a new text, [CLS] A [SEP], segment 1 goes on with B [SEP].
+    Row i holds parts[row_starts[i]:row_starts[i + 1]]. A part is (shard, start, stop, segment): tokens [start, stop) of
+    that shard; segment 0 begins a new text, [CLS] A [SEP], segment 1 goes on with B [SEP].
     """
 
     parts: NDArray[np.int64]
-    """(parts, 3)"""
+    """(parts, 4)"""
     row_starts: NDArray[np.int64]
     """(rows + 1,)"""
     labels: NDArray[np.int64]
@@ -53,13 +53,14 @@ class RowPlan:
         return RowPlan(self.parts[where], starts, self.labels[order])
 
 
-def pack_documents(shard: Shard, documents: range, seq_len: int) -> RowPlan:
+def pack_documents(shards: Sequence[Shard], shard: int, documents: range, seq_len: int) -> RowPlan:
     """Fill rows of `seq_len` with documents: long ones are cut into full rows, the ends share rows by best fit.
 
     Each text costs two more places, [CLS] and [SEP]. Every token of the block is in exactly one row.
     """
     room = seq_len - 2
-    bounds = shard.sentence_starts[shard.document_starts[documents.start : documents.stop + 1]]
+    there = shards[shard]
+    bounds = there.sentence_starts[there.document_starts[documents.start : documents.stop + 1]]
     begins, ends = bounds[:-1], bounds[1:]
     counts = (ends - begins) // room
     full_document = np.repeat(np.arange(len(counts)), counts)
@@ -83,12 +84,17 @@ def pack_documents(shard: Shard, documents: range, seq_len: int) -> RowPlan:
             row = open_rows[free].pop()
         rows[row].append((int(rest_starts[index]), int(ends[index])))
         open_rows[free - need].append(row)
-    flat = [(start, stop, 0) for row_parts in rows for start, stop in row_parts]
+    flat = [(shard, start, stop, 0) for row_parts in rows for start, stop in row_parts]
     return _plan(flat, [len(row_parts) for row_parts in rows], [NO_PAIR] * len(rows))
 
 
 def pair_sentences(
-    shard: Shard, documents: range, seq_len: int, pairing: Pairing, generator: np.random.Generator
+    shards: Sequence[Shard],
+    shard: int,
+    documents: range,
+    seq_len: int,
+    pairing: Pairing,
+    generator: np.random.Generator,
 ) -> RowPlan:
     """Make pairs [CLS] A [SEP] B [SEP] as published (section 3.1, task 2; google-research/bert).
 
@@ -97,17 +103,20 @@ def pair_sentences(
     A and B change places. Where a chunk has one sentence B must be random; the next free choice then goes the other
     way, so that labels stay at one half wherever the text allows it. Longer pairs lose tokens from the longer side,
     front or back at random.
+
+    shards     all of the split, which holds at least two documents under "nsp"
+    shard      the one whose `documents` are paired
     """
-    parts: list[tuple[int, int, int]] = []
+    parts: list[tuple[int, int, int, int]] = []
     labels: list[int] = []
     owed = 0  # forced random pairs not yet balanced by a true one
     for document in documents:
-        for start, middle, stop, target, forced, replaced in _chunks(shard, document, seq_len, pairing, generator):
-            first, second, label = (start, middle), (middle, stop), FOLLOWS
+        for chunk in _chunks(shards[shard], document, seq_len, pairing, generator):
+            first, second, label = (shard, chunk.start, chunk.middle), (shard, chunk.middle, chunk.stop), FOLLOWS
             if pairing == "sop":
                 if generator.random() < 0.5:
                     first, second, label = second, first, RANDOM
-            elif forced:
+            elif chunk.forced:
                 owed += 1
                 label = RANDOM
             elif owed:
@@ -115,24 +124,35 @@ def pair_sentences(
             elif generator.random() < 0.5:
                 label = RANDOM
             if pairing == "nsp" and label == RANDOM:
-                other = _random_segment(shard, document, target - (middle - start), generator)
-                if other is None:
-                    continue
-                second = other
-                replaced.append(True)
+                second = _random_segment(
+                    shards, shard, document, chunk.target - (chunk.middle - chunk.start), generator
+                )
+                chunk.replaced = True
             first, second = _trimmed(first, second, seq_len - 3, generator)
             parts += [(*first, 0), (*second, 1)]
             labels.append(label)
     return _plan(parts, [2] * len(labels), labels)
 
 
+@dataclass
+class _Chunk:
+    """Sentences in a row: A = tokens [start, middle), what follows it = [middle, stop)."""
+
+    start: int
+    middle: int
+    stop: int
+    target: int
+    """Tokens the pair should have."""
+    forced: bool
+    """One sentence: nothing follows, B must come from elsewhere."""
+    replaced: bool = False
+    """Set by the user: what follows was not used, and begins the next chunk."""
+
+
 def _chunks(
     shard: Shard, document: int, seq_len: int, pairing: Pairing, generator: np.random.Generator
-) -> Iterator[tuple[int, int, int, int, bool, list[bool]]]:
-    """Yield (start, middle, stop, target, forced, replaced) of each chunk: A = [start, middle), B = the rest.
-
-    The caller appends to `replaced` when B was not used: its sentences then begin the next chunk.
-    """
+) -> Iterator[_Chunk]:
+    """Cut a document into chunks of about the target length, whole sentences each."""
     first, last = (int(bound) for bound in shard.document_starts[document : document + 2])
     bounds = shard.sentence_starts[first : last + 1].tolist()
     count = last - first
@@ -146,35 +166,45 @@ def _chunks(
             end += 1
         size = end - begin
         split = begin + (int(generator.integers(1, size)) if size > 1 else 1)
-        replaced: list[bool] = []
         middle = bounds[split]
         if size == 1 and pairing == "sop":
             middle = (bounds[begin] + bounds[end]) // 2
+        chunk = _Chunk(bounds[begin], middle, bounds[end], target, forced=size == 1)
         if middle > bounds[begin]:
-            yield bounds[begin], middle, bounds[end], target, size == 1, replaced
-        begin = split if replaced else end
+            yield chunk
+        begin = split if chunk.replaced else end
 
 
-def _random_segment(shard: Shard, document: int, target: int, generator: np.random.Generator) -> tuple[int, int] | None:
-    """Return sentences of another document of the shard, about `target` tokens; None when there is no other."""
-    documents = len(shard.document_starts) - 1
-    if documents < 2:
-        return None
-    other = int(generator.integers(documents - 1))
-    other += other >= document
-    first, last = (int(bound) for bound in shard.document_starts[other : other + 2])
+def _random_segment(
+    shards: Sequence[Shard], shard: int, document: int, target: int, generator: np.random.Generator
+) -> tuple[int, int, int]:
+    """Return (shard, start, stop): sentences of another document, about `target` tokens.
+
+    It is drawn from the same shard, which is mapped already; from the others where that holds one document only.
+    """
+    there, other = shard, document
+    if shards[shard].documents > 1:
+        other = int(generator.integers(shards[shard].documents - 1))
+        other += other >= document
+    else:
+        numbers = np.cumsum([0 if index == shard else one.documents for index, one in enumerate(shards)])
+        drawn = int(generator.integers(numbers[-1]))
+        there = int(np.searchsorted(numbers, drawn, side="right"))
+        other = drawn - int(numbers[there] - shards[there].documents)
+    first, last = (int(bound) for bound in shards[there].document_starts[other : other + 2])
+    sentence_starts = shards[there].sentence_starts
     begin = int(generator.integers(first, last))
-    start = int(shard.sentence_starts[begin])
-    stops = shard.sentence_starts[begin + 1 : last + 1]
+    start = int(sentence_starts[begin])
+    stops = sentence_starts[begin + 1 : last + 1]
     enough = int(np.searchsorted(stops, start + max(target, 1)))
-    return start, int(stops[min(enough, len(stops) - 1)])
+    return there, start, int(stops[min(enough, len(stops) - 1)])
 
 
 def _trimmed(
-    first: tuple[int, int], second: tuple[int, int], room: int, generator: np.random.Generator
-) -> tuple[tuple[int, int], tuple[int, int]]:
+    first: tuple[int, int, int], second: tuple[int, int, int], room: int, generator: np.random.Generator
+) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Cut the longer side down, token by token as published, front or back at random, until both fit."""
-    sizes = [first[1] - first[0], second[1] - second[0]]
+    sizes = [first[2] - first[1], second[2] - second[1]]
     cut = [0, 0]
     excess = sum(sizes) - room
     if excess > 0:
@@ -185,14 +215,14 @@ def _trimmed(
         cut[1] += (rest + 1) // 2  # at equal lengths the published loop takes from B first
         cut[0] += rest // 2
     trimmed = []
-    for (start, stop), lost in zip((first, second), cut, strict=True):
+    for (shard, start, stop), lost in zip((first, second), cut, strict=True):
         front = int(generator.binomial(lost, 0.5)) if lost else 0
-        trimmed.append((start + front, stop - (lost - front)))
+        trimmed.append((shard, start + front, stop - (lost - front)))
     return trimmed[0], trimmed[1]
 
 
-def _plan(parts: list[tuple[int, int, int]], sizes: list[int], labels: list[int]) -> RowPlan:
+def _plan(parts: list[tuple[int, int, int, int]], sizes: list[int], labels: list[int]) -> RowPlan:
     starts = np.concatenate([[0], np.cumsum(np.array(sizes, dtype=np.int64))])
     return RowPlan(
-        np.array(parts, dtype=np.int64).reshape(-1, 3), starts.astype(np.int64), np.array(labels, dtype=np.int64)
+        np.array(parts, dtype=np.int64).reshape(-1, 4), starts.astype(np.int64), np.array(labels, dtype=np.int64)
     )

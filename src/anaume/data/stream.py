@@ -106,15 +106,17 @@ class RowStream:
         self.position = position or Position()
         self._planned: tuple[int, int] | None = None
         self._plan: RowPlan | None = None
-        self._shard = self._shards[0]
 
     def next_batch(self, count: int, *, rank: int = 0, world: int = 1) -> PretrainBatch:
         """Move on by `count` rows and return them, or those of them that belong to one rank of many."""
         mine = range(rank, count, world)
         batch = _empty(len(mine), self.seq_len, self._specials.pad, np.arange(rank, count, world))
-        row = rows_before_epoch = 0
+        row = empty = 0
         while row < count:
             plan = self._current_plan()
+            empty = 0 if len(plan) else empty + 1
+            if empty > len(self._blocks):
+                raise DataError("the corpus gives no rows: its documents are too short for pairs")
             at = self.position
             taken = min(count - row, len(plan) - at.row)
             for index in range(taken):
@@ -126,9 +128,6 @@ class RowStream:
             elif at.block + 1 < len(self._blocks):
                 self.position = Position(at.epoch, at.block + 1, 0)
             else:
-                if row == rows_before_epoch and at.epoch > 0:
-                    raise DataError("the corpus gives no rows: its documents are too short for pairs")
-                rows_before_epoch = row
                 self.position = Position(at.epoch + 1, 0, 0)
         return batch
 
@@ -142,7 +141,6 @@ class RowStream:
         if self._plan is None or self._planned != key:
             block = int(self._order(key[0])[key[1]])
             self._plan, self._planned = self._make_plan(key[0], block), key
-            self._shard = self._shards[self._blocks[block][0]]
         return self._plan
 
     def _order(self, epoch: int) -> NDArray[np.int64]:
@@ -152,25 +150,25 @@ class RowStream:
     def _make_plan(self, epoch: int, block: int) -> RowPlan:
         generator = np.random.default_rng([self._seed, epoch, block, 1])
         shard_index, documents = self._blocks[block]
-        shard = self._shards[shard_index]
         if self._pairing == "none":
-            plan = pack_documents(shard, documents, self.seq_len)
+            plan = pack_documents(self._shards, shard_index, documents, self.seq_len)
         else:
-            plan = pair_sentences(shard, documents, self.seq_len, self._pairing, generator)
+            plan = pair_sentences(self._shards, shard_index, documents, self.seq_len, self._pairing, generator)
         return plan.shuffled(generator)
 
     def _write(self, batch: PretrainBatch, row: int, plan: RowPlan, index: int) -> None:
         place, text, words = 0, -1, 0
         begin = 0  # where the present text begins in the row
-        for start, stop, segment in plan.parts[plan.row_starts[index] : plan.row_starts[index + 1]].tolist():
+        for where, start, stop, segment in plan.parts[plan.row_starts[index] : plan.row_starts[index + 1]].tolist():
             if segment == 0:
                 text += 1
                 begin = place
                 batch.token_ids[row, place] = self._specials.cls
                 place += 1
             end = place + stop - start
-            batch.token_ids[row, place:end] = self._shard.token_ids[start:stop]
-            starts = self._shard.word_starts[start:stop].astype(np.int64)
+            shard = self._shards[where]
+            batch.token_ids[row, place:end] = shard.token_ids[start:stop]
+            starts = shard.word_starts[start:stop].astype(np.int64)
             starts[:1] = 1  # a text cut inside a word begins a new one
             batch.word_ids[row, place:end] = words + np.cumsum(starts) - 1
             words += int(starts.sum())

@@ -21,11 +21,7 @@ INSTRUCTIONS = {
 def processor_instructions() -> tuple[str, ...]:
     """Return the instruction sets of `INSTRUCTIONS` the processor has; empty where the system does not tell."""
     flags: set[str] = set()
-    try:
-        told = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        told = ""
-    for line in told.splitlines():
+    for line in _told().splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("flags", "Features"):
             flags.update(value.split())
@@ -41,3 +37,10 @@ def has_bfloat16(device: torch.device) -> bool:
     if device.type == "cpu":
         return bool({"avx512_bf16", "amx_bf16", "bf16"} & set(processor_instructions()))
     return False
+
+
+def _told() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

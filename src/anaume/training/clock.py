@@ -7,6 +7,19 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
+class Stopwatch:
+    """Seconds spent on a run over all sittings; the time between a stop and the next start does not count."""
+
+    def __init__(self, before: float) -> None:
+        self._before = before
+        self._begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent so far."""
+        return self._before + time.monotonic() - self._begun
+
+
 class Clock(Protocol):
     """Says at the beginning of each step which share of the run has passed; None = it is over."""
 
@@ -27,26 +40,20 @@ class StepClock:
 
 
 class WallClock:
-    """A run of given seconds, counted over all sittings; time between them does not count."""
+    """A run of given seconds."""
 
-    def __init__(self, budget: float, spent: float) -> None:
+    def __init__(self, budget: float, stopwatch: Stopwatch) -> None:
         self._budget = budget
-        self._before = spent
-        self._begun = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds spent so far."""
-        return self._before + time.monotonic() - self._begun
+        self._stopwatch = stopwatch
 
     def fraction(self, step: int) -> float | None:
         """Return the share of the budget spent, or None when it is used up."""
-        passed = self.seconds / self._budget
+        passed = self._stopwatch.seconds / self._budget
         return passed if passed < 1.0 else None
 
 
 class Replay:
-    """A timed run again, by its journal: the same fractions at the same steps."""
+    """A run again, by its journal: the same fractions at the same steps."""
 
     def __init__(self, fractions: Sequence[float]) -> None:
         self._fractions = fractions

@@ -8,10 +8,10 @@ import torch
 
 from anaume.data.stream import RowStream
 from anaume.model import Bert
-from anaume.training.objective import PretrainLoss, Targets, make_targets
+from anaume.training.objective import PretrainLoss, make_targets
 from anaume.training.settings import PretrainSettings
 
-_ROWS_AT_ONCE = 32
+ROWS_AT_ONCE = 32
 _SEED = 20181011  # of the masks; a training run's seed must not change what is asked
 
 
@@ -35,38 +35,34 @@ class Evaluator:
     def __init__(
         self, stream: RowStream, settings: PretrainSettings, *, mask_id: int, vocab_size: int, device: torch.device
     ) -> None:
-        rows = settings.run.evaluation_rows
         self._device = device
-        self._batches: list[Targets] = []
-        for index, start in enumerate(range(0, rows, _ROWS_AT_ONCE)):
-            self._batches.append(
-                make_targets(
-                    stream.next_batch(min(_ROWS_AT_ONCE, rows - start)),
-                    settings.objective,
-                    mask_id=mask_id,
-                    vocab_size=vocab_size,
-                    seed=_SEED,
-                    step=index,
-                    rate=settings.objective.mask_rate,
-                    device=device,
-                )
-            )
+        self._targets = make_targets(
+            stream.next_batch(settings.run.evaluation_rows),
+            settings.objective,
+            mask_id=mask_id,
+            vocab_size=vocab_size,
+            seed=_SEED,
+            step=0,
+            rate=settings.objective.mask_rate,
+            device=device,
+        )
 
     def score(self, model: Bert, dtype: torch.dtype) -> HeldOut:
         """Score `model` in eval mode; its mode and every random generator are left as they were."""
         was_training = model.training
         model.eval()
         loss = PretrainLoss(model)
-        sums = torch.zeros(4, dtype=torch.float64, device=self._device)
-        counts = torch.zeros(2, dtype=torch.float64, device=self._device)
+        sums = torch.zeros(4, dtype=torch.float64)
+        counts = torch.zeros(3, dtype=torch.float64)
         with torch.no_grad(), torch.autocast(self._device.type, dtype, enabled=dtype != torch.float32):
-            for targets in self._batches:
+            for start in range(0, len(self._targets), ROWS_AT_ONCE):
+                targets = self._targets.rows(start, start + ROWS_AT_ONCE)
                 predicted = targets.counts()
-                sums += loss(targets, predicted)[1]
-                counts += predicted
+                sums += loss(targets, predicted)[1].cpu().double()
+                counts += predicted.cpu().double()
         model.train(was_training)
         token_loss, right, _, right_pairs = sums.tolist()
-        tokens, pairs = counts.tolist()
+        tokens, pairs, _ = counts.tolist()
         return HeldOut(
             loss=token_loss / max(tokens, 1),
             accuracy=right / max(tokens, 1),

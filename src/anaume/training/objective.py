@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaume.data.stream import PretrainBatch
@@ -46,10 +45,10 @@ class Targets:
         )
 
     def counts(self) -> Tensor:
-        """Return (2,) float64: how many tokens and how many pairs are predicted."""
+        """Return (3,) float32: how many tokens and how many pairs are predicted, and the real tokens of the rows."""
         tokens = (self.labels != IGNORED).sum()
         pairs = self.labels.new_zeros(()) if self.pair_labels is None else (self.pair_labels != IGNORED).sum()
-        return torch.stack([tokens, pairs]).double()
+        return torch.stack([tokens, pairs, (self.sequence_ids >= 0).sum()]).float()
 
 
 def make_targets(
@@ -64,6 +63,8 @@ def make_targets(
     device: torch.device,
 ) -> Targets:
     """Move a batch to the device and draw there what is to be predicted.
+
+    rate  the share of the pieces that is hidden at this step
 
     Masked tokens are a function of (seed, step, row, place): the same whichever rank or micro-batch holds the row.
     """
@@ -112,9 +113,10 @@ class PretrainLoss(nn.Module):
     def forward(self, targets: Targets, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of some rows, and sums to report.
 
-        counts   (2,) tokens and pairs predicted in the whole batch: what the summed losses are divided by, so that
-                 micro-batches and ranks add up to the loss of the batch
-        returns  the scalar loss, and (4,) float64: summed token loss, right tokens, summed pair loss, right pairs
+        counts   (2,) or longer: tokens and pairs predicted in the whole batch, what the summed losses are divided by,
+                 so that micro-batches and ranks add up to the loss of the batch
+        returns  the scalar loss, and (4,) float32 of these rows: summed token loss, right tokens, summed pair loss,
+                 right pairs
         """
         output = self.model(
             targets.token_ids,
@@ -125,19 +127,21 @@ class PretrainLoss(nn.Module):
         )
         states = output.last_hidden_state
         logits = self.model.head_logits(TOKEN_HEAD, states, None, targets.positions)
-        token_loss = mlm_loss(logits, targets.labels, counts[0])
-        loss = token_loss
-        pair_loss = token_loss.new_zeros(())
-        right_pairs = token_loss.new_zeros(())
+        one = counts.new_ones(())
+        token_sum = mlm_loss(logits, targets.labels, one)
+        loss = _divided(token_sum, counts[0])
+        pair_sum = right_pairs = token_sum.new_zeros(())
         if targets.pair_labels is not None:
-            pair_logits = self.model.head_logits(PAIR_HEAD, states, None).float()
-            summed = F.cross_entropy(pair_logits, targets.pair_labels, ignore_index=IGNORED, reduction="sum")
-            pair_loss = summed / counts[1].clamp(min=1)
-            loss = loss + pair_loss
+            pair_logits = self.model.head_logits(PAIR_HEAD, states, None)
+            pair_sum = mlm_loss(pair_logits, targets.pair_labels, one)
+            loss = loss + _divided(pair_sum, counts[1])
             right_pairs = (pair_logits.argmax(dim=-1) == targets.pair_labels).sum()
         with torch.no_grad():
             right = (logits.argmax(dim=-1) == targets.labels).sum()
-            sums = torch.stack(
-                [token_loss * counts[0], right.double(), pair_loss * counts[1], right_pairs.double()]
-            ).double()
+            sums = torch.stack([token_sum, right.float(), pair_sum, right_pairs.float()])
         return loss, sums
+
+
+def _divided(summed: Tensor, count: Tensor) -> Tensor:
+    # Nothing counted: the sum is 0, and so are its gradients.
+    return summed / torch.where(count > 0, count, torch.ones_like(count))

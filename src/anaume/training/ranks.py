@@ -1,4 +1,4 @@
-"""One process or many (torchrun): who we are, and sums over everybody."""
+"""One process or many (torchrun): who we are, and what all must agree on."""
 
 from __future__ import annotations
 
@@ -31,13 +31,22 @@ class Ranks:
             dist.all_reduce(values)
         return values
 
-    def agree(self, value: float, device: torch.device) -> float:
-        """Return the first rank's value: what is read from a clock must be the same everywhere."""
+    def agree(self, value: float, wish: bool, device: torch.device) -> tuple[float, bool]:
+        """Return the first rank's value, and whether anybody wishes.
+
+        What a clock or a signal says differs from process to process; all must go the same way at the same step.
+        """
         if self.world == 1:
-            return value
-        shared = torch.tensor([value], dtype=torch.float64, device=device)
-        dist.broadcast(shared, src=0)
-        return float(shared.item())
+            return value, wish
+        shared = torch.tensor([value if self.first else 0.0, float(wish)], dtype=torch.float64, device=device)
+        dist.all_reduce(shared)
+        agreed, wishes = shared.tolist()
+        return agreed, wishes > 0
+
+    def wait(self) -> None:
+        """Wait until everybody is here."""
+        if self.world > 1:
+            dist.barrier()
 
     def wrap(self, module: nn.Module) -> nn.Module:
         """Return the module, averaging gradients over everybody where there is more than one."""
@@ -46,18 +55,25 @@ class Ranks:
         return nn.parallel.DistributedDataParallel(module)
 
 
+def launched_rank() -> int:
+    """Return the number torchrun gave this process; 0 for a process on its own."""
+    return int(os.environ.get("RANK", "0"))
+
+
 @contextmanager
-def joined(device: torch.device) -> Iterator[Ranks]:
-    """Join the processes torchrun started, if it did; leave them at the end."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world == 1:
-        yield Ranks()
+def joined(device: torch.device) -> Iterator[tuple[Ranks, torch.device]]:
+    """Join the processes torchrun started, if it did, each with a GPU of its own; leave them at the end."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Ranks(), device
         return
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
     owned = not dist.is_initialized()
     if owned:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
-        yield Ranks(dist.get_rank(), dist.get_world_size())
+        yield Ranks(dist.get_rank(), dist.get_world_size()), device
     finally:
         if owned:
             dist.destroy_process_group()

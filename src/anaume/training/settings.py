@@ -13,14 +13,16 @@ from anaume.errors import SettingsError, nearest
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class ModelSettings(_Section):
-    """The model to be trained from scratch; a run that continues from a bundle takes the bundle's."""
+    """The model; a run that continues from a bundle takes the bundle's, and only dropout and causal can be given."""
 
-    size: str = "mini"
-    """A named size (tiny, mini, small, medium, base, large), or "custom" with the numbers below."""
+    size: str | None = None
+    """A named size (tiny, mini, small, medium, base, large), or "custom" with the numbers below; None = mini."""
     hidden_size: int | None = None
     """With size = "custom"."""
     num_hidden_layers: int | None = None
@@ -29,12 +31,14 @@ class ModelSettings(_Section):
     """None = width / 64, at least 1."""
     intermediate_size: int | None = None
     """None = 4 x width."""
-    max_position_embeddings: int = 512
-    """Rows of the position table."""
-    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
-    """Hidden and attention dropout; 0 often trains faster when the text is seen only a few times."""
-    causal: bool = False
-    """False: both sides are visible (BERT). True: only what stands before (GPT)."""
+    max_position_embeddings: int | None = Field(default=None, ge=8)
+    """Rows of the position table; None = 512, or as many as the longest rows have tokens."""
+    dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
+    """Hidden and attention dropout; 0 often trains faster when the text is seen only a few times. None = 0.1, or the
+    bundle's."""
+    causal: bool | None = None
+    """False: both sides are visible (BERT). True: only what stands before (GPT). None = as the objective needs it:
+    True for target = "next", else False, or the bundle's."""
 
 
 class DataSettings(_Section):
@@ -67,6 +71,12 @@ class ObjectiveSettings(_Section):
     """What is hidden as one: pieces, whole words, or runs of pieces."""
     span_length: float = Field(default=3.0, ge=1.0)
     """Mean length of runs, with units = "spans"."""
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        if self.mask_share + self.random_share > 1.0 + 1e-9:
+            raise ValueError("mask_share and random_share add up to more than 1")
+        return self
 
 
 class OptimizerSettings(_Section):
@@ -105,7 +115,7 @@ class RunSettings(_Section):
     minutes: float | None = Field(default=None, gt=0.0)
     """A time budget: the schedule follows the clock and ends on it."""
     batch_rows: int = Field(default=32, ge=1)
-    """Rows of a step, over all ranks."""
+    """Rows of a step, over all ranks; where rows are longer (data.long_seq_len), fewer, of as many tokens."""
     micro_rows: int | None = Field(default=None, ge=1)
     """Rows that are in memory at once; None = all of a rank's. The result is that of the whole batch."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -120,6 +130,8 @@ class RunSettings(_Section):
     """Threads torch computes with; None = as torch has them, written down when the run begins."""
     checkpoint_seconds: float = Field(default=60.0, gt=0.0)
     """The most that a kill can lose."""
+    log_seconds: float = Field(default=2.0, ge=0.0, le=5.0)
+    """Between two rows of metrics.jsonl; 0 = a row each step."""
     keep_checkpoints: int = Field(default=2, ge=1)
     """How many of the last checkpoints stay."""
     evaluations: int = Field(default=5, ge=0)
@@ -174,7 +186,7 @@ class PretrainSettings(_Section):
                 content = tomllib.load(file)
         except OSError as error:
             raise SettingsError(f"{path}: can't be read: {error.strerror}") from None
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SettingsError(f"{path}: not TOML: {error}") from None
         try:
             return cls.from_dict(content)
@@ -182,22 +194,21 @@ class PretrainSettings(_Section):
             raise SettingsError(f"{path}: {error}") from None
 
     def with_values(self, assignments: Sequence[str]) -> Self:
-        """Return the settings with "section.key=value" applied; values are TOML, bare words are strings."""
+        """Return the settings with "section.key=value" applied; values are TOML, bare words are strings, none unsets.
+
+        Raises SettingsError for what is no assignment, an unknown section or key (with the nearest), a wrong value.
+        """
         content = self.model_dump()
         for assignment in assignments:
             name, equals, text = assignment.partition("=")
             section, dot, key = name.strip().partition(".")
             if not equals or not dot:
-                raise SettingsError(f"--set takes section.key=value; got {assignment!r}")
+                raise SettingsError(f"a setting is given as section.key=value; got {assignment!r}")
             if section not in content:
                 raise SettingsError(
-                    f"no section {section!r}{nearest(section, content)}; there are: {', '.join(content)}"
+                    f"there is no section {section!r}{nearest(section, content)}; there are: {', '.join(content)}"
                 )
-            try:
-                value = tomllib.loads(f"value = {text}")["value"]
-            except tomllib.TOMLDecodeError:
-                value = None if text.strip() in ("none", "null") else text.strip()
-            content[section] = {**content[section], key: value}
+            content[section][key] = _value(text.strip())
         return self.from_dict(content)
 
     def differences(self, other: Self) -> list[str]:
@@ -222,21 +233,44 @@ class PretrainSettings(_Section):
 
 
 def paper_recipe(settings: PretrainSettings) -> PretrainSettings:
-    """Return the published recipe: MLM + NSP, 90 % of the run at length 128, the rest at 512 (appendix A.2)."""
+    """Return `settings` with the published recipe (sections 3.1 and A.2; google-research/bert) in their place.
+
+    MLM + NSP, 90 % of the run at 128 tokens and the rest at 512, AdamW at 1e-4 with warm-up over 1 % and a linear
+    decay, dropout 0.1. Length of the run, model and batch stay as they are; the paper has 1,000,000 steps of 256 rows.
+    """
     return settings.with_values(
         [
+            "model.dropout=0.1",
             "data.pairing=nsp",
             "data.seq_len=128",
             "data.long_seq_len=512",
             "data.long_share=0.1",
+            "objective.target=masked",
+            "objective.mask_rate=0.15",
+            "objective.mask_rate_end=none",
+            "objective.mask_share=0.8",
+            "objective.random_share=0.1",
+            "objective.units=pieces",
+            "optimizer.learning_rate=1e-4",
+            "optimizer.beta1=0.9",
+            "optimizer.beta2=0.999",
+            "optimizer.eps=1e-6",
+            "optimizer.weight_decay=0.01",
+            "optimizer.clip=1.0",
             "schedule.kind=linear",
             "schedule.warmup=0.01",
-            "optimizer.learning_rate=1e-4",
-            "optimizer.beta2=0.999",
-            "optimizer.weight_decay=0.01",
-            "objective.mask_rate=0.15",
         ]
     )
+
+
+def _value(text: str) -> Any:
+    if text in ("none", "null"):
+        return None
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["value"] if len(parsed) == 1 else text
 
 
 def _explain(error: ValidationError) -> str:

@@ -1,16 +1,22 @@
 """What a run must remember to go on as if nothing had happened, in one file a checkpoint.
 
-Weights, optimizer, step, place in the data, every random generator, seconds spent. The learning rate, the mask rate and
-the masks are functions of these and of the settings.
+Weights, optimizer, step, place in the data, seconds spent, lengths of the record files. Learning rate, masks and
+dropout are functions of these and of the settings, so that no generator's state need be kept: masks are keyed by (seed,
+step, row, place), and the device's default generator, which dropout draws from, is seeded anew at each step from (seed,
+step, rank).
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import os
+import pickle
 import re
-from collections.abc import Mapping
+import struct
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import torch
 
@@ -22,7 +28,7 @@ from anaume.model import Bert
 
 log = get_logger(__name__)
 
-_NAME = re.compile(r"step-(\d{8})\.pt")
+_NAME = re.compile(r"step-(\d{8,})\.pt")
 
 
 @dataclass
@@ -38,15 +44,21 @@ class Progress:
     """Steps not applied because something was not finite."""
     skipped_in_a_row: int = 0
     """Those since the last step that was applied."""
+    evaluated: int = 0
+    """How many of the run's evaluations are behind it."""
     long: bool = False
     """Whether the last part, with longer rows, has begun."""
+    finished: bool = False
+    """Whether the run is over."""
     position: Position = field(default_factory=Position)
     """The next row."""
+    metrics_size: int = 0
+    """Bytes of metrics.jsonl at this point."""
+    journal_size: int = 0
+    """Bytes of journal.jsonl at this point."""
 
 
-def save_checkpoint(
-    folder: Path, progress: Progress, model: Bert, optimizer: torch.optim.Optimizer, device: torch.device, keep: int
-) -> Path:
+def save_checkpoint(folder: Path, progress: Progress, model: Bert, optimizer: torch.optim.Optimizer, keep: int) -> Path:
     """Write a checkpoint whole or not at all, then remove all but the last `keep`. Raises DataError on a full disk."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step-{progress.step:08d}.pt"
@@ -54,10 +66,9 @@ def save_checkpoint(
         "progress": asdict(progress),
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
-        "generators": _generators(device),
     }
     with atomic_file(path) as file:
-        torch.save(content, file)
+        _save(content, file)
     for old in checkpoints(folder)[:-keep]:
         old.unlink(missing_ok=True)
     log.debug("checkpoint %s", path)
@@ -67,16 +78,24 @@ def save_checkpoint(
 def load_checkpoint(path: Path, model: Bert, optimizer: torch.optim.Optimizer, device: torch.device) -> Progress:
     """Put everything back as it was when `path` was written. Raises DataError for a damaged file."""
     try:
-        content = torch.load(path, map_location=device, weights_only=True)
+        content = _load(path, device)
         model.load_state_dict(content["model"])
         optimizer.load_state_dict(content["optimizer"])
-        _set_generators(content["generators"], device)
         told = content["progress"]
         return Progress(**{**told, "position": Position(**told["position"])})
-    except (RuntimeError, KeyError, TypeError, ValueError, EOFError) as error:
+    except (
+        OSError,
+        RuntimeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        EOFError,
+        struct.error,
+        pickle.PickleError,
+    ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(
-            f"{path}: not a checkpoint of this run, or damaged ({reason}): delete it to use the one before"
+            f"{path}: not a checkpoint of this run, or damaged ({reason}): delete it to go on from the one before"
         ) from error
 
 
@@ -84,22 +103,60 @@ def checkpoints(folder: Path) -> list[Path]:
     """Return the checkpoints of a run, oldest first."""
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), key=_step)
 
 
-def _generators(device: torch.device) -> dict[str, Any]:
-    # Dropout draws from the device's default generator; it takes no other.
-    states = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device).cpu()
-    if device.type == "mps":
-        states["mps"] = torch.mps.get_rng_state().cpu()
-    return states
+def _step(path: Path) -> int:
+    found = _NAME.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])
 
 
-def _set_generators(states: Mapping[str, torch.Tensor], device: torch.device) -> None:
-    torch.set_rng_state(states["cpu"].cpu())
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(states["cuda"].cpu(), device)
-    if device.type == "mps":
-        torch.mps.set_rng_state(states["mps"].cpu())
+# The file is torch's own and its sha256 after it: torch does not notice a changed bit in a tensor. Its reader, and
+# anybody's, opens the file with the digest in place.
+_DIGEST = hashlib.sha256().digest_size
+
+
+def _save(content: dict[str, Any], file: BinaryIO) -> None:
+    writer = _Writer(file)
+    try:
+        torch.save(content, cast(BinaryIO, writer))
+    except RuntimeError:
+        if writer.error is not None:  # torch tells of a full disk as of a wrong position in its file
+            raise writer.error from None
+        raise
+    file.write(writer.digest.digest())
+
+
+def _load(path: Path, device: torch.device) -> dict[str, Any]:
+    with open(path, "rb") as file:
+        whole = os.fstat(file.fileno()).st_size - _DIGEST
+        digest, left = hashlib.sha256(), whole
+        while left > 0 and (piece := file.read(min(left, 1 << 22))):
+            digest.update(piece)
+            left -= len(piece)
+        if left != 0 or file.read() != digest.digest():
+            raise ValueError("its checksum is wrong")
+    content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    return content
+
+
+class _Writer(io.RawIOBase):
+    """Hashes what goes through it, and remembers why it could not be written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            count = self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+        self.digest.update(data)
+        return count

@@ -1,0 +1,162 @@
+"""The folder of a run: what it holds, whose it is, and one process at a time.
+
+RUN/
+  run.json          what the run starts from: corpus, bundle, journal that is replayed
+  settings.toml     the settings, with what was left to the machine filled in; with it the folder is a run
+  checkpoints/      the last few, see state.py
+  metrics.jsonl     a row every few seconds, and one each time the held-out loss is measured
+  journal.jsonl     of a run that goes by the clock: which share of its time had passed at each step
+  bundle/           the result; after a stop, as far as it got
+  result.json       how it ended; written last: with it the run is finished
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from anaume.data import atomic_file
+from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.training.loop import CHECKPOINTS
+from anaume.training.settings import PretrainSettings
+
+SETTINGS, SOURCE, RESULT, BUNDLE = "settings.toml", "run.json", "result.json", "bundle"
+
+_DECIDES = {
+    "corpus": "another corpus",
+    "bundle": "another starting bundle",
+    "new_heads": "new heads",
+    "replay": "another journal to replay",
+}
+"""What of run.json must be the same to go on; the rest is told only."""
+
+
+@dataclass(frozen=True)
+class PretrainResult:
+    """How a run ended."""
+
+    folder: Path
+    finished: bool
+    """False: it was asked to stop, saved, and goes on when the same call comes again."""
+    steps: int
+    seconds: float
+    """Spent on it over all sittings."""
+    tokens: int
+    """Real tokens seen."""
+    skipped: int
+    """Steps not applied because something was not finite."""
+    scores: dict[str, float]
+    """Of the last evaluation: held_out_loss (nats a token), held_out_accuracy, ...; empty without held-out text."""
+    scores_before: dict[str, float]
+    """The same before the first step, of a run that continues from a bundle."""
+    finished_before: bool = False
+    """True: the folder held this very run, finished, and nothing was done."""
+
+    @property
+    def bundle(self) -> Path:
+        """Where the trained bundle lies."""
+        return self.folder / BUNDLE
+
+
+def stored_settings(folder: Path) -> PretrainSettings | None:
+    """Return the settings of the run in `folder`; None where there is no run yet."""
+    return PretrainSettings.read(folder / SETTINGS) if (folder / SETTINGS).exists() else None
+
+
+def check_folder(folder: Path, settings: PretrainSettings, source: Mapping[str, Any]) -> None:
+    """Raise SettingsError where the folder holds something else than this run, naming each difference."""
+    there = stored_settings(folder)
+    if there is None:
+        if folder.exists() and (not folder.is_dir() or any(name != SOURCE for name in os.listdir(folder))):
+            raise SettingsError(f"{folder} is not empty and holds no run ({SETTINGS}): give another folder")
+        return
+    differences = settings.differences(there)
+    told = read_source(folder)
+    differences += [
+        f"{what}: {source[key]}, there {told.get(key)}"
+        for key, what in _DECIDES.items()
+        if source[key] != told.get(key)
+    ]
+    if differences:
+        raise SettingsError(
+            f"{folder} holds a run with other settings: {'; '.join(differences)}. Give the same ones to go on, or "
+            "another folder"
+        )
+    if source["ranks"] != told.get("ranks"):
+        warnings.warn(
+            f"{folder}: begun with {told.get('ranks')} processes and goes on with {source['ranks']}: the same recipe, "
+            "but not bit for bit the run that was begun",
+            AnaumeWarning,
+            stacklevel=3,
+        )
+
+
+def read_source(folder: Path) -> dict[str, Any]:
+    """Return run.json. Raises DataError when it is missing or damaged."""
+    path = folder / SOURCE
+    try:
+        told = json.loads(path.read_bytes())
+        if not isinstance(told, dict):
+            raise ValueError("expected an object")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: can't be read ({error}); the run can't go on without it") from error
+    return told
+
+
+def begin_folder(folder: Path, settings: PretrainSettings, source: Mapping[str, Any]) -> None:
+    """Make the folder a run, if it is none yet; remove what a kill left half-written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for half in (*folder.glob(".anaume-*.tmp"), *(folder / CHECKPOINTS).glob(".anaume-*.tmp")):
+        half.unlink(missing_ok=True)
+    if (folder / SETTINGS).exists():
+        return
+    _write_json(folder / SOURCE, source)
+    with atomic_file(folder / SETTINGS) as file:  # last: with it the folder is a run
+        file.write(settings.to_toml().encode())
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of the run. Raises SettingsError when one is in it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder / SETTINGS, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SettingsError(f"{folder}: another process is training in it; wait for it, or stop it") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def read_result(folder: Path) -> PretrainResult | None:
+    """Return how a finished run ended; None for one that is not finished."""
+    path = folder / RESULT
+    if not path.exists():
+        return None
+    try:
+        return PretrainResult(folder=folder, **json.loads(path.read_bytes()), finished_before=True)
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{path}: can't be read ({error}); delete it to have it made again") from error
+
+
+def write_result(result: PretrainResult) -> None:
+    """Say that the run is finished."""
+    content = {key: value for key, value in asdict(result).items() if key not in ("folder", "finished_before")}
+    _write_json(result.folder / RESULT, content)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    with atomic_file(path) as file:
+        file.write((json.dumps(content, indent=1) + "\n").encode())
