@@ -1,6 +1,8 @@
-"""Checks a user can repeat: what the machine gives, and whether a bundle keeps the promises."""
+"""Checks a user can repeat: what the machine gives, what a text holds, and whether a bundle keeps the promises."""
 
+from anaume.checks.corpus import CorpusCheck, TokenCounts, check_corpus, unigram_entropy
 from anaume.checks.machine import Machine, describe_machine, encoder_flops, matrix_rate, share_of_machine
+from anaume.checks.overlap import Overlap
 from anaume.checks.report import Check, VerifyReport
 from anaume.checks.samples import SAMPLE_TEXTS
 from anaume.checks.verify import verify_bundle
@@ -8,11 +10,16 @@ from anaume.checks.verify import verify_bundle
 __all__ = [
     "SAMPLE_TEXTS",
     "Check",
+    "CorpusCheck",
     "Machine",
+    "Overlap",
+    "TokenCounts",
     "VerifyReport",
+    "check_corpus",
     "describe_machine",
     "encoder_flops",
     "matrix_rate",
     "share_of_machine",
+    "unigram_entropy",
     "verify_bundle",
 ]

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -125,14 +125,21 @@ def sha256_of(path: str) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def spool_stdin(target: Path) -> None:
-    """Copy stdin to a file, because a corpus is read more than once. Raises DataError."""
+def spooled(inputs: Inputs, target: Path) -> Inputs:
+    """Copy stdin to a file, because a corpus is read more than once, and return the inputs with that file instead.
+
+    Raises DataError.
+    """
     try:
         with open(target, "wb") as file:
             while block := sys.stdin.buffer.read(_BLOCK):
                 file.write(block)
     except OSError as error:
         raise DataError(f"{target}: stdin can't be kept: {error.strerror}") from error
+    path = str(target)
+    moved = [replace(one, path=path) if one.path == STDIN else one for one in inputs.inputs]
+    files = tuple(path if name == STDIN else name for name in inputs.files)
+    return Inputs(inputs=tuple(moved), files=files, notes=inputs.notes)
 
 
 class _Finder:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from anaume.data.documents import Document, DocumentReader, Layout, Reading
 from anaume.data.files import STDIN, DecodeErrors, atomic_file
-from anaume.data.inputs import Input, Inputs, find_inputs, sha256_of, spool_stdin
+from anaume.data.inputs import Inputs, find_inputs, sha256_of, spooled
 from anaume.data.records import Format
 from anaume.data.shards import (
     COUNTS,
@@ -38,7 +38,7 @@ from anaume.data.shards import (
     open_corpus,
     write_shard,
 )
-from anaume.data.survey import FEW_DOCUMENTS, HELD_OUT, LEFT_OUT, Survey, block_size, choose_blocks, survey
+from anaume.data.survey import FEW_DOCUMENTS, LEFT_OUT, TRAIN, Survey, block_size, choose_blocks, survey
 from anaume.data.tokenise import Tokenised
 from anaume.data.workers import Workers, usable_cores
 from anaume.data.workspace import ADVICE, Workspace, refuse_other
@@ -157,7 +157,7 @@ def prepare_corpus(
     keep = False
     try:
         if STDIN in inputs.files:
-            inputs = _spooled(inputs, workspace.folder / _SPOOL)
+            inputs = spooled(inputs, workspace.folder / _SPOOL)
         settings = asdict(reading) | {
             "format": format,
             "language": language,
@@ -276,16 +276,9 @@ class _Maker:
                 if tokenizer.fingerprint != entry["fingerprint"]:
                     raise DataError(f"{folder}: was changed since it was learned; {ADVICE}")
                 return tokenizer, entry["learned"]
-        japanese = found.japanese * 2 > found.characters
-        flags = {"words": "mecab" if japanese else "bert"} | dict(settings)
-        texts = found.sample.texts(lambda number: found.fate(number) not in (HELD_OUT, LEFT_OUT))
-        characters = sum(map(len, texts))
         self.tell("learning a vocabulary", 0, None)
-        # A line end is a blank to every rule, and keeps a text that is a file's name from being read as that file.
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", AnaumeWarning)
-            tokenizer = Tokenizer.train((f"{text}\n" for text in texts), vocab_size=vocab_size, **flags)
-            tokenizer.save(folder)
+        tokenizer, characters, warned = learn_from_sample(found, vocab_size, settings)
+        tokenizer.save(folder)
         report = tokenizer.training_report
         assert report is not None
         learned = {
@@ -295,7 +288,7 @@ class _Maker:
             "distinct_words": report.distinct_words,
             "asked_size": report.asked_size,
             "rules": tokenizer.rules.to_dict(),
-            "notes": [str(item.message) for item in caught],
+            "notes": warned,
         }
         self.note({"learned": learned, "fingerprint": tokenizer.fingerprint})
         return tokenizer, learned
@@ -399,6 +392,22 @@ class _Maker:
             "notes": list(dict.fromkeys(self.notes)),
             "shards": [{name: entry[name] for name in public} for entry in shards],
         }
+
+
+def learn_from_sample(found: Survey, vocab_size: int, settings: Mapping[str, Any]) -> tuple[Tokenizer, int, list[str]]:
+    """Learn a vocabulary from a survey's sample, copies and the held-out part left out.
+
+    Unless the settings say `words`, Japanese text gets "mecab" and any other "bert". Returns the tokenizer, the
+    characters it was learned from, and what was warned about.
+    """
+    japanese = found.japanese * 2 > found.characters
+    flags = {"words": "mecab" if japanese else "bert"} | dict(settings)
+    texts = found.sample.texts(lambda number: found.fate(number) == TRAIN)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AnaumeWarning)
+        # A line end is a blank to every rule, and keeps a text that is a file's name from being read as that file.
+        tokenizer = Tokenizer.train((f"{text}\n" for text in texts), vocab_size=vocab_size, **flags)
+    return tokenizer, sum(map(len, texts)), [str(item.message) for item in caught]
 
 
 class _ShardMaker:
@@ -549,16 +558,6 @@ def _worker_count(workers: int | None, tokenizer: Tokenizer, characters: int) ->
     if characters < _WORTH_PROCESSES[tokenizer.rules.words]:
         return 0
     return min(usable_cores(), _MOST_WORKERS)
-
-
-def _spooled(inputs: Inputs, spool: Path) -> Inputs:
-    spool_stdin(spool)
-
-    def moved(one: Input) -> Input:
-        return Input(path=str(spool), member=None, kind=one.kind, name=one.name) if one.path == STDIN else one
-
-    files = tuple(str(spool) if path == STDIN else path for path in inputs.files)
-    return Inputs(inputs=tuple(map(moved, inputs.inputs)), files=files, notes=inputs.notes)
 
 
 def _sources(inputs: Inputs, tell: Progress) -> list[dict[str, Any]]:
