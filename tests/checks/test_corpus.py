@@ -30,7 +30,7 @@ def test_it_counts_what_there_is(tmp_path, tokenizer):
     assert (check.documents, check.sentences, check.duplicates) == (4, 5, 1)
     assert check.duplicate_share == 0.25
     assert check.characters == sum(map(len, [*TEXT, TEXT[0]]))
-    assert check.notes == ("1 documents are empty and are left out",)
+    assert check.notes == ("documents left out because they are empty: 1",)
     counts = check.counts
     assert counts is not None
     encodings = [tokenizer.encode(text) for text in TEXT]

@@ -25,6 +25,8 @@ ALL = [
     ["info"],
     ["verify"],
     ["embed"],
+    ["prepare"],
+    ["check"],
     ["inspect", "path"],
     ["inspect", "word"],
     ["inspect", "attention"],

@@ -169,7 +169,10 @@ def test_of_few_documents_blocks_of_sentences_are_held_out_and_it_is_said(tmp_pa
     path = tmp_path / "one.txt"
     lines = [text(number, sentences=1) for number in range(608)]
     path.write_text("\n".join(lines) if layout == "sentences" else " ".join(lines))
-    with pytest.warns(AnaumeWarning, match="1 documents are too few.*blocks of sentences are held out instead"):
+    with pytest.warns(
+        AnaumeWarning,
+        match=r"too few documents to hold some out \(1, and .*blocks of sentences are held out instead \(4\)",
+    ):
         summary = prepare_corpus(path, tmp_path / "c", tokenizer=tokenizer, layout=layout, held_out=0.1, workers=0)
     train, held_out = sentences(tmp_path / "c"), sentences(tmp_path / "c", "held-out")
     assert summary.held_out.sentences == 4 * 16  # a tenth of 38 blocks
@@ -453,7 +456,7 @@ def test_an_empty_file_among_others_is_counted(tmp_path, tokenizer):
         (folder / f"{number}.txt").write_text("" if number == 3 else text(number))
     summary = prepare(folder, tmp_path / "c", tokenizer=tokenizer)
     assert summary.train.documents + summary.held_out.documents == 24
-    assert summary.notes == ("1 documents are empty and are left out",)
+    assert summary.notes == ("documents left out because they are empty: 1",)
 
 
 @pytest.mark.parametrize("content", ["a", "One sentence only.", "x" * 5_000, "漢" * 5_000])
@@ -475,8 +478,8 @@ def test_one_very_long_line_is_stored_whole_in_parts(tmp_path, monkeypatch, toke
         found = " ".join(" ".join(document) for document in sentences(tmp_path / layout))
         # A part may end in the middle of a word where the line is read in pieces.
         assert found.replace(" ", "") == "".join(words)
-        assert any("times a sentence was cut" in note for note in summary.notes)
-        assert any("are stored in parts" in note for note in summary.notes)
+        assert any("cuts in sentences of more than" in note for note in summary.notes)
+        assert any("stored in parts" in note for note in summary.notes)
 
 
 def test_sources_that_change_under_the_run_are_noticed(tmp_path, monkeypatch, tokenizer):

@@ -200,15 +200,15 @@ class DocumentReader:
                 "(--layout document) reads a file as one document"
             )
         if self.replaced:
-            notes.append(f"{self.replaced} malformed {self.reading.encoding} byte sequences were read as U+FFFD")
+            notes.append(f"malformed {self.reading.encoding} byte sequences read as U+FFFD: {self.replaced:,}")
         if self.surrogates:
-            notes.append(f"{self.surrogates} lone surrogates were read as U+FFFD")
+            notes.append(f"lone surrogates read as U+FFFD: {self.surrogates:,}")
         if self.blank:
-            notes.append(f"{self.blank} documents are empty and are left out")
+            notes.append(f"documents left out because they are empty: {self.blank:,}")
         if self.parted:
             notes.append(
-                f"{self.parted} documents have more than {LONGEST_DOCUMENT:,} characters and are stored in parts, "
-                "each a document of its own"
+                f"documents of more than {LONGEST_DOCUMENT:,} characters, stored in parts, each a document of its own: "
+                f"{self.parted:,}"
             )
         return notes
 

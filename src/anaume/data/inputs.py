@@ -233,10 +233,9 @@ class _Finder:
     def notes(self) -> Iterator[str]:
         for place, names in self._skipped.items():
             some = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
-            files = "file is" if len(names) == 1 else "files are"
-            yield f"{place}: {len(names)} {files} left out, hidden or of no known ending ({some})"
+            yield f"{place}: files left out because they are hidden or of no known ending: {len(names):,} ({some})"
         if self._twice:
-            yield f"{self._twice} files were named more than once and are read once"
+            yield f"files named more than once and read once: {self._twice:,}"
 
 
 def _endings() -> str:

@@ -25,6 +25,7 @@ from anaume.data.documents import Document, DocumentReader, Layout, Reading
 from anaume.data.files import STDIN, DecodeErrors, atomic_file
 from anaume.data.inputs import Inputs, find_inputs, sha256_of, spooled
 from anaume.data.records import Format
+from anaume.data.sentences import LONGEST_SENTENCE
 from anaume.data.shards import (
     COUNTS,
     FORMAT_VERSION,
@@ -318,8 +319,8 @@ class _Maker:
         blocks = sum(map(len, chosen))
         if blocks:
             self.notes.append(
-                f"{found.kept} documents are too few to hold some out (at least {FEW_DOCUMENTS} are needed): {blocks} "
-                "blocks of sentences are held out instead, and training sees the sentences around them"
+                f"too few documents to hold some out ({found.kept}, and at least {FEW_DOCUMENTS} are needed): blocks "
+                f"of sentences are held out instead ({blocks:,}), and training sees the sentences around them"
             )
         elif held_out > 0:
             self.notes.append("nothing is held out: the text is a single sentence")
@@ -593,9 +594,9 @@ def _later_notes(reading: Reading, shards: list[dict[str, Any]], tokens: int, un
             "sentence? Sentence pairs need documents of several"
         )
     if cuts := sum(entry["cuts"] for entry in shards):
-        notes.append(f"{cuts} times a sentence was cut because it is longer than 1,024 characters")
+        notes.append(f"cuts in sentences of more than {LONGEST_SENTENCE:,} characters: {cuts:,}")
     if empty := sum(entry["empty"] for entry in shards):
-        notes.append(f"{empty} documents without a single token are left out")
+        notes.append(f"documents left out because they have no token: {empty:,}")
     if unknown >= 0.01 * tokens:
         notes.append(f"{unknown / tokens:.1%} of the tokens are unknown to the vocabulary")
     return notes
