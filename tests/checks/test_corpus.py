@@ -184,4 +184,5 @@ def test_files_to_check_against_are_rows_or_lines(tmp_path):
 
 
 def test_units():
-    assert units("Don't_stop 日本ab カ\u3099 ﾊﾟ Straße") == ["don", "t", "stop", "日", "本", "ab", "ガ", "パ", "strasse"]
+    assert units("It's_so 日本ab カ\u3099 ﾊﾟ Straße") == ["it", "s", "so", "日", "本", "ab", "ガ", "パ", "strasse"]
+    assert units("I DON'T, can’t") == units("i do n't ca n't") == units("I do n 't ca n’ t") == ["i", "dont", "cant"]

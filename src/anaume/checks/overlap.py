@@ -1,6 +1,7 @@
 """Do evaluation texts occur in training text? The evaluation side is held in memory, the training side streams by.
 
-Texts are compared normalised: NFKC, case folded, and only words, numbers and single ideographs and kana kept.
+Texts are compared normalised: NFKC, case folded, "n't" joined to its word, and only words, numbers and single
+ideographs and kana kept.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 _UNITS = re.compile(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
 )
+# Treebanks write "do n't" where others write "don't".
+_NOT = re.compile(r"\s?n\s?['’]\s?t\b")
 _KEY = 8  # a text is looked up by its first so many units
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -32,7 +35,10 @@ def units(text: str) -> list[str]:
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    return _UNITS.findall(text.casefold())
+    text = text.casefold()
+    if "n" in text and ("'" in text or "’" in text):
+        text = _NOT.sub("nt", text)
+    return _UNITS.findall(text)
 
 
 @dataclass(frozen=True, kw_only=True)
