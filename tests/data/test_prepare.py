@@ -18,7 +18,7 @@ from anaume.data import documents as documents_module
 from anaume.data import open_corpus, prepare_corpus
 from anaume.data import prepare as module
 from anaume.data.workers import Workers
-from anaume.errors import AnaumeError, AnaumeWarning, DataError, SettingsError
+from anaume.errors import AnaumeError, AnaumeWarning, DataError, MissingExtra, SettingsError
 from anaume.tokenization import Tokenizer
 
 WORDS = [
@@ -514,3 +514,29 @@ def test_a_line_of_300_megabytes(tmp_path, tokenizer, unit):
             file.write(unit * (times // 100))
     summary = prepare(path, tmp_path / "c", tokenizer=tokenizer, workers=None, held_out=0.01, deduplicate=False)
     assert summary.train.characters + summary.held_out.characters >= 0.99 * times * len(unit.strip())
+
+
+def test_near_copies_are_left_out_when_asked(tmp_path, tokenizer):
+    pytest.importorskip("rensa")
+    originals = [text(number, sentences=20) for number in range(40)]
+    near = [f"{original} One more remark." for original in originals[:15]]
+    halves = [original[: len(original) // 2] for original in originals[:5]]
+    far = [f"{half} {text(900 + number, sentences=12)}" for number, half in enumerate(halves)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"text": one}) + "\n" for one in [*originals, originals[0], *near, *far]))
+    summary = prepare(path, tmp_path / "c", tokenizer=tokenizer, near_duplicates=0.8, held_out=0)
+    assert (summary.duplicates, summary.near_duplicates, summary.train.documents) == (1, 15, 45)
+    # The first stays, with the one more remark nowhere.
+    assert {" ".join(document) for document in sentences(tmp_path / "c")} >= {one.lower() for one in originals}
+    again = prepare(path, tmp_path / "d", tokenizer=tokenizer, near_duplicates=0.8, held_out=0)
+    assert shard_bytes(tmp_path / "c") == shard_bytes(tmp_path / "d")
+    assert again.near_duplicates == 15
+    with pytest.raises(SettingsError, match="a share above 0, up to 1"):
+        prepare(path, tmp_path / "e", tokenizer=tokenizer, near_duplicates=8)
+
+
+def test_without_rensa_the_install_line_is_told(tmp_path, monkeypatch, tokenizer):
+    monkeypatch.setitem(sys.modules, "rensa", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'anaume\[dedup\]'"):
+        prepare(write(tmp_path), tmp_path / "c", tokenizer=tokenizer, near_duplicates=0.8)
+    assert not Path(f"{tmp_path / 'c'}.partial").exists()

@@ -1,44 +1,23 @@
 """Do evaluation texts occur in training text? The evaluation side is held in memory, the training side streams by.
 
-Texts are compared normalised: NFKC, case folded, "n't" joined to its word, and only words, numbers and single
-ideographs and kana kept.
+Texts are compared by their normalised `units`: words, numbers, and single ideographs and kana.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Kana and ideographs one by one, for they are written without blanks; else runs of letters and digits.
-_UNITS = re.compile(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
-)
-# Treebanks write "do n't" where others write "don't".
-_NOT = re.compile(r"\s?n\s?['’]\s?t\b")
+from anaume.data.units import units
+
 _KEY = 8  # a text is looked up by its first so many units
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 SHORT = 5
 """A text of fewer units may well occur inside another by chance."""
-
-
-def units(text: str) -> list[str]:
-    """Return the units of a text, normalised.
-
-    >>> units("It's 3 DOGS, ｏｋ? 猫だ。")
-    ['it', 's', '3', 'dogs', 'ok', '猫', 'だ']
-    """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    text = text.casefold()
-    if "n" in text and ("'" in text or "’" in text):
-        text = _NOT.sub("nt", text)
-    return _UNITS.findall(text)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -125,6 +125,15 @@ def _prepare(
     deduplicate: Annotated[
         bool, typer.Option("--deduplicate/--keep-duplicates", help="Leave out exact copies of documents.")
     ] = True,
+    near_duplicates: Annotated[
+        float | None,
+        typer.Option(
+            "--near-duplicates",
+            metavar="SHARE",
+            help="Leave out near copies too, whose runs of five words are shared to that extent: 0.8 is usual (extra "
+            "dedup).",
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option("--workers", metavar="N", help="Processes; unless said, one a core, at most eight.")
     ] = None,
@@ -178,6 +187,7 @@ def _prepare(
             header=header,
             held_out=held_out,
             deduplicate=deduplicate,
+            near_duplicates=near_duplicates,
             workers=workers,
             seed=seed,
             overwrite=overwrite,
@@ -197,12 +207,14 @@ def _lines(summary: PrepareSummary) -> list[str]:
         share = summary.sample_characters / max(summary.source_characters, 1)
         learned = f" learned from {summary.sample_characters:,} characters ({percent(share)} of the text)"
     kept = f" ({summary.shards_kept:,} from a run before)" if summary.shards_kept else ""
+    near = f" and {summary.near_duplicates:,} near ones" if summary.near_duplicates else ""
     train, held_out = summary.train, summary.held_out
     return [
         f"vocabulary of {summary.vocab_size:,} entries{learned}; {summary.pieces_per_word:.2f} pieces a word, "
         f"{percent(summary.unknown_share)} unknown",
         f"train: {train.documents:,} documents, {train.sentences:,} sentences, {train.tokens:,} tokens; held out: "
-        f"{held_out.documents:,}, {held_out.sentences:,}, {held_out.tokens:,}; {summary.duplicates:,} copies left out",
+        f"{held_out.documents:,}, {held_out.sentences:,}, {held_out.tokens:,}; "
+        f"{summary.duplicates:,} copies{near} left out",
         f"{summary.shards:,} shards{kept} -> {summary.out} in {summary.seconds:.1f} s",
     ]
 

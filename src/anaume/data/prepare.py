@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from anaume.data.documents import Document, DocumentReader, Layout, Reading
 from anaume.data.files import STDIN, DecodeErrors, atomic_file
 from anaume.data.inputs import Inputs, find_inputs, sha256_of, spooled
+from anaume.data.near import BYTES_A_DOCUMENT, near_copies, require_rensa
 from anaume.data.records import Format
 from anaume.data.sentences import LONGEST_SENTENCE
 from anaume.data.shards import (
@@ -121,6 +122,7 @@ def prepare_corpus(
     header: bool = True,
     held_out: float = 0.01,
     deduplicate: bool = True,
+    near_duplicates: float | None = None,
     workers: int | None = None,
     seed: int = 0,
     overwrite: bool = False,
@@ -140,6 +142,9 @@ def prepare_corpus(
     held_out: the share of documents kept out of training, 0 to 0.5, chosen by their hashes: at least one document;
         of fewer than 20 documents, blocks of sentences.
     deduplicate: leave out documents that are exact copies of earlier ones (by 64-bit hashes).
+    near_duplicates: leave out documents, too, of whose runs of five words this share or more (0.8 is usual) is in an
+        earlier one that stays: see `near`, needs rensa (extra `dedup`), and about 2.4 KB of memory a document, which is
+        said before it begins. Its memory is not bounded as the rest is.
     workers: processes that tokenise; None = one a core, at most eight, and none for little text.
     overwrite: replace a corpus that is there. Without it, one from the same sources and settings is left as it is
         (`finished_before`), and any other is refused, naming what differs.
@@ -151,7 +156,7 @@ def prepare_corpus(
     started = time.perf_counter()
     tell: Progress = progress or (lambda what, done, total: None)
     reading = Reading(layout=layout, column=column, encoding=encoding, errors=errors, quoting=quoting, header=header)
-    _check(tokenizer, vocab_size, vocab_settings, held_out, workers, sample_characters)
+    _check(tokenizer, vocab_size, vocab_settings, held_out, workers, sample_characters, near_duplicates)
     target = Path(out)
     inputs = find_inputs(paths, format=format, without=(target, Path(f"{target}{PARTIAL}")))
     workspace = Workspace(target)
@@ -164,6 +169,7 @@ def prepare_corpus(
             "language": language,
             "held_out": held_out,
             "deduplicate": deduplicate,
+            "near_duplicates": near_duplicates,
             "seed": seed,
             "tokenizer": tokenizer.fingerprint if tokenizer is not None else None,
             "vocab_size": vocab_size,
@@ -179,7 +185,7 @@ def prepare_corpus(
             return _summary(target, before, kept=0, finished_before=True, seconds=time.perf_counter() - started)
         workspace.start(made_from, replace=overwrite)
         keep = bool(workspace.journal)
-        maker = _Maker(workspace, inputs, reading, language, seed, tell)
+        maker = _Maker(workspace, inputs, reading, language, seed, near_duplicates, tell)
         try:
             size = sum(source["bytes"] for source in made_from["sources"])
             record = maker.make(
@@ -211,6 +217,7 @@ class _Maker:
         reading: Reading,
         language: str | None,
         seed: int,
+        near: float | None,
         tell: Progress,
     ) -> None:
         self.workspace = workspace
@@ -218,6 +225,7 @@ class _Maker:
         self.reader = DocumentReader(inputs.inputs, reading)
         self.language = language
         self.seed = seed
+        self.near = near
         self.tell = tell
         self.notes: list[str] = list(inputs.notes)
         self.noted = self.in_vain = False
@@ -263,11 +271,22 @@ class _Maker:
             seed=self.seed,
             sample=sample,
             tell=lambda done: self.tell("reading", done, None),
+            near=None if self.near is None else self._near,
         )
         self.notes += self.reader.notes
         if not found.documents:
             raise DataError(f"{_named(self.inputs)}: no text in it: every document is empty")
         return found
+
+    def _near(self, documents: int, copies: NDArray[np.uint8]) -> int:
+        assert self.near is not None
+        need = f"{documents * BYTES_A_DOCUMENT / 1e6:,.0f} MB"
+        log.info("near-duplicates of %s documents are looked for: up to %s of memory", f"{documents:,}", need)
+
+        def tell(done: int) -> None:
+            self.tell("comparing", done, None)
+
+        return near_copies(self.reader, copies, threshold=self.near, seed=self.seed, tell=tell)
 
     def _learn(self, found: Survey, vocab_size: int, settings: Mapping[str, Any]) -> tuple[Tokenizer, dict[str, Any]]:
         folder = self.workspace.folder / TOKENIZER
@@ -385,7 +404,7 @@ class _Maker:
             "documents_read": found.documents,
             "characters_read": found.characters,
             "duplicates": found.duplicates,
-            "near_duplicates": 0,
+            "near_duplicates": found.near_duplicates,
             "tokens": tokens,
             "words": words,
             "unknown": unknown,
@@ -540,6 +559,7 @@ def _check(
     held_out: float,
     workers: int | None,
     sample_characters: int,
+    near_duplicates: float | None,
 ) -> None:
     if (tokenizer is None) == (vocab_size is None):
         raise SettingsError("expected either a tokenizer or a vocab_size to learn one; give one of them")
@@ -551,6 +571,10 @@ def _check(
         raise SettingsError(f"workers must be at least 0 (0: tokenise in this process); came {workers}")
     if sample_characters < 1:
         raise SettingsError(f"sample_characters must be at least 1; came {sample_characters}")
+    if near_duplicates is not None:
+        if not 0 < near_duplicates <= 1:
+            raise SettingsError(f"near_duplicates is a share above 0, up to 1; came {near_duplicates}")
+        require_rensa()
 
 
 def _worker_count(workers: int | None, tokenizer: Tokenizer, characters: int) -> int:

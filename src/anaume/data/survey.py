@@ -165,8 +165,9 @@ class Survey:
     """Characters of the documents whose beginning is Japanese."""
     hashes: NDArray[np.uint64]
     copies: NDArray[np.uint8]
-    """Packed bits: 1 = the document is a copy of an earlier one."""
+    """Packed bits: 1 = the document is a copy, or a near copy, of an earlier one."""
     duplicates: int
+    near_duplicates: int
     held_below: int
     """A document is held out when its mixed hash is below this."""
     seed: int
@@ -175,7 +176,7 @@ class Survey:
     @property
     def kept(self) -> int:
         """Documents without the copies."""
-        return self.documents - self.duplicates
+        return self.documents - self.duplicates - self.near_duplicates
 
     def fates(self) -> Iterator[int]:
         """Yield TRAIN, HELD_OUT or LEFT_OUT for each document, in order."""
@@ -206,11 +207,13 @@ def survey(
     seed: int,
     sample: int,
     tell: Callable[[int], Any],
+    near: Callable[[int, NDArray[np.uint8]], int] | None = None,
 ) -> Survey:
     """Read every document once.
 
     held_out: the share of documents to hold out; sample: characters to keep a sample of; tell: is told the characters
-    read so far.
+    read so far; near: is given the number of documents left and the packed bits of copies, marks near copies too and
+    returns how many.
     """
     picked = Sample(sample, seed)
     characters = japanese = 0
@@ -228,6 +231,7 @@ def survey(
         hashes = file.values()
     copies = later_copies(hashes) if deduplicate else np.zeros((len(hashes) + 7) // 8, dtype=np.uint8)
     duplicates = int(_BITS[copies].sum())
+    near_duplicates = near(len(hashes) - duplicates, copies) if near is not None else 0
     return Survey(
         documents=len(hashes),
         characters=characters,
@@ -235,7 +239,8 @@ def survey(
         hashes=hashes,
         copies=copies,
         duplicates=duplicates,
-        held_below=_held_below(hashes, copies, len(hashes) - duplicates, held_out, seed),
+        near_duplicates=near_duplicates,
+        held_below=_held_below(hashes, copies, len(hashes) - duplicates - near_duplicates, held_out, seed),
         seed=seed,
         sample=picked,
     )
