@@ -51,6 +51,7 @@ check: $(VENV)/.dev
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.startup -o docs/benchmarks/startup.md
 	@$(BIN)/python -m benchmarks.tokenize -o docs/benchmarks/tokenize.md
+	@$(BIN)/python -m benchmarks.prepare -o docs/benchmarks/prepare.md
 	@$(BIN)/python -m benchmarks.embed -o docs/benchmarks/embed.md
 
 clean:
