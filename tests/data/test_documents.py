@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -131,6 +132,23 @@ def test_an_output_inside_the_input_folder_is_passed_by(tmp_path):
     put(tmp_path, "[PAD]", "out/tokenizer/vocab.txt")
     found = find_inputs(tmp_path, without=[tmp_path / "out"])
     assert [Path(one.path).name for one in found.inputs] == ["a.txt"]
+    found = find_inputs(f"{tmp_path}/**/*.txt", without=[tmp_path / "out"])
+    assert [Path(one.path).name for one in found.inputs] == ["a.txt"]
+
+
+def test_a_pipe_with_a_name_is_refused_rather_than_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.txt")
+    with pytest.raises(DataError, match="is no regular file; a corpus is read more than once"):
+        find_inputs(tmp_path / "a.txt")
+
+
+def test_a_json_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("anaume.data.records._LINE_LIMIT", 1 << 20)
+    put(tmp_path, '{"text": "short"}\n{"text": "' + "x" * (1 << 20) + '"}\n', "a.jsonl")
+    with pytest.raises(DataError, match=r"a\.jsonl: line 2: has more than 1 MiB"):
+        texts(tmp_path / "a.jsonl")
+    put(tmp_path, '{"text": "' + "x" * ((1 << 20) - 13) + '"}\n', "b.jsonl")
+    assert len(texts(tmp_path / "b.jsonl")[0]) == (1 << 20) - 13
 
 
 @pytest.mark.parametrize(

@@ -123,11 +123,13 @@ class DocumentReader:
         """Cut a text that is in memory."""
         text = self._clean(text)
         self.parted += counted and len(text) > LONGEST_DOCUMENT
-        while len(text) > LONGEST_DOCUMENT:
-            at = _part_at(text)
-            yield Document(text[:at])
-            text = text[at:]
-        yield Document(text)
+        start = 0
+        while len(text) - start > LONGEST_DOCUMENT:
+            window = text[start : start + LONGEST_DOCUMENT]
+            at = _part_at(window)
+            yield Document(window[:at])
+            start += at
+        yield Document(text[start:] if start else text)
 
     def _whole(self, file: TextFile) -> Iterator[Document]:
         """Read a file as one document, a part of it at a time."""

@@ -80,18 +80,26 @@ class TextFile:
                 stacklevel=2,
             )
 
-    def lines(self, *, keep_ends: bool = False) -> Iterator[str]:
+    def lines(self, *, keep_ends: bool = False, longest: int | None = None) -> Iterator[str]:
         """Yield each line, without its LF or CRLF unless keep_ends. A last line without a newline counts.
 
+        longest: refuse a line of more bytes, before it fills the memory.
+
         Raises:
-            DataError: bytes that are not in the encoding (names line and byte offset), or a file that can't be read.
+            DataError: bytes that are not in the encoding (names line and byte offset), a file that can't be read, or a
+                line that is too long.
         """
         decoder = codecs.getincrementaldecoder(self.encoding)(self._errors)
         # What "ignore" leaves of U+FFFD was in the file; what "replace" has beyond that was put there.
         genuine = codecs.getincrementaldecoder(self.encoding)("ignore") if self._errors == "replace" else None
         pending, at_start = "", True
         while True:
-            piece = self._read_piece()
+            piece = self._read_piece(-1 if longest is None else longest + 1)
+            if longest is not None and len(piece) > longest:
+                raise DataError(
+                    f"{self.name}: line {self._line}: has more than {longest / 2**20:,.0f} MiB; "
+                    "is it what it is read as?"
+                )
             text = self._decode(decoder, piece)
             if genuine is not None:
                 self.replaced += text.count("\ufffd") - genuine.decode(piece, final=not piece).count("\ufffd")
@@ -134,10 +142,10 @@ class TextFile:
             if not piece:
                 return
 
-    def _read_piece(self) -> bytes:
+    def _read_piece(self, most: int) -> bytes:
         """Return the bytes up to the next 0x0A (in UTF-16 that may lie inside a character), or b"" at the end."""
         try:
-            return self._stream.readline()
+            return self._stream.readline(most)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"{self.name}: line {self._line}: can't be read further: {error}") from error
 

@@ -160,7 +160,7 @@ class _Finder:
         elif os.path.exists(path):
             self._file(path)
         elif glob.has_magic(path):
-            found = sorted(glob.glob(path, recursive=True))
+            found = sorted(name for name in glob.glob(path, recursive=True) if not self._outside(name))
             if not found:
                 raise DataError(f"{path}: no file matches")
             for name in found:
@@ -170,7 +170,7 @@ class _Finder:
 
     def _folder(self, folder: str) -> None:
         before = len(self.inputs) + self._twice
-        for root, folders, names in os.walk(folder):
+        for root, folders, names in os.walk(folder, onerror=_unreadable):
             folders[:] = sorted(name for name in folders if self._entered(root, name))
             for name in sorted(names):
                 path = os.path.join(root, name)
@@ -187,6 +187,8 @@ class _Finder:
             self._twice += 1
             return
         self._seen.add(real)
+        if path != STDIN and not os.path.isfile(path):
+            raise DataError(f"{path}: is no regular file; a corpus is read more than once: pipe it to stdin, named -")
         if path != STDIN and path.lower().endswith(_ZIP):
             self._archive(path)
         else:
@@ -215,7 +217,11 @@ class _Finder:
             raise DataError(f"{path}: no text in it: expected files ending in {_endings()}{self._seen_there(path)}")
 
     def _entered(self, root: str, name: str) -> bool:
-        return not name.startswith(".") and os.path.realpath(os.path.join(root, name)) not in self.without
+        return not name.startswith(".") and not self._outside(os.path.join(root, name))
+
+    def _outside(self, path: str) -> bool:
+        real = os.path.realpath(path)
+        return any(real == folder or real.startswith(folder + os.sep) for folder in self.without)
 
     def _known(self, name: str, *, archives: bool) -> bool:
         if archives and name.lower().endswith(_ZIP):
@@ -236,6 +242,10 @@ class _Finder:
             yield f"{place}: files left out because they are hidden or of no known ending: {len(names):,} ({some})"
         if self._twice:
             yield f"files named more than once and read once: {self._twice:,}"
+
+
+def _unreadable(error: OSError) -> None:
+    raise DataError(f"{error.filename}: can't be read: {error.strerror}") from error
 
 
 def _endings() -> str:

@@ -19,6 +19,7 @@ from anaume.errors import DataError
 Format = Literal["txt", "csv", "tsv", "jsonl", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
+_LINE_LIMIT = 1 << 27  # bytes of one JSON object: its text, twice and decoded, must fit into memory
 # The csv module's own limit is 131,072 characters, less than one long legal document. Some limit must stay: a quote
 # never closed would otherwise draw the rest of the file into memory.
 _CELL_LIMIT = 1 << 26
@@ -57,7 +58,7 @@ def _json_records(file: TextFile) -> Iterator[tuple[int, dict[str, object] | str
         return made
 
     decoder = json.JSONDecoder(object_pairs_hook=whole)
-    for number, line in enumerate(file.lines(), 1):
+    for number, line in enumerate(file.lines(longest=_LINE_LIMIT), 1):
         if not line.strip(" \t\r"):
             continue
         try:
