@@ -244,7 +244,7 @@ class Bundle:
         return fill_blanks(
             text,
             tokenizer=self.tokenizer,
-            predict=self._predict,
+            predict=self.token_log_probabilities,
             max_length=self.config.max_position_embeddings,
             top_k=top_k,
             max_pieces=max_pieces,
@@ -257,10 +257,16 @@ class Bundle:
         Raises SettingsError without an mlm head, TokenizerError for a text too long (both ValueErrors).
         """
         longest = self.config.max_position_embeddings
-        return score_text(text, tokenizer=self.tokenizer, predict=self._predict, max_length=longest)
+        return score_text(text, tokenizer=self.tokenizer, predict=self.token_log_probabilities, max_length=longest)
 
-    def _predict(self, rows: Sequence[Sequence[int]], places: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Log probabilities of every token at one place a row, (rows, vocab_size)."""
+    def token_log_probabilities(self, rows: Sequence[Sequence[int]], places: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Return what the mlm head thinks of one place a row: (rows, vocab_size) float32 log probabilities.
+
+        rows    token IDs, special ones included, of any lengths
+        places  the place asked about in each row
+
+        Raises SettingsError (a ValueError) without an mlm head.
+        """
         if "mlm" not in self.model.heads:
             heads = ", ".join(self.model.heads) or "none"
             raise SettingsError(
