@@ -6,8 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from anaume.checks.corpus import check_corpus, unigram_entropy
+from anaume.checks.corpus import check_corpus
 from anaume.checks.overlap import OverlapFinder, units
+from anaume.data.entropy import unigram_entropy
 from anaume.errors import DataError, SettingsError
 from anaume.tokenization import Tokenizer
 

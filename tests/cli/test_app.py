@@ -27,6 +27,7 @@ ALL = [
     ["embed"],
     ["prepare"],
     ["check"],
+    ["pretrain"],
     ["inspect", "path"],
     ["inspect", "word"],
     ["inspect", "attention"],

@@ -1,6 +1,6 @@
 """Checks a user can repeat: what the machine gives, what a text holds, and whether a bundle keeps the promises."""
 
-from anaume.checks.corpus import CorpusCheck, TokenCounts, check_corpus, unigram_entropy
+from anaume.checks.corpus import CorpusCheck, TokenCounts, check_corpus
 from anaume.checks.machine import Machine, describe_machine, encoder_flops, matrix_rate, share_of_machine
 from anaume.checks.overlap import Overlap
 from anaume.checks.report import Check, VerifyReport
@@ -20,6 +20,5 @@ __all__ = [
     "encoder_flops",
     "matrix_rate",
     "share_of_machine",
-    "unigram_entropy",
     "verify_bundle",
 ]

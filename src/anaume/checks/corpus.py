@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from anaume.checks.overlap import Overlap, OverlapFinder
 from anaume.data import STDIN, Document, DocumentReader, Inputs, Layout, Reading, find_inputs, read_rows
+from anaume.data.entropy import unigram_entropy
 from anaume.data.files import DecodeErrors
 from anaume.data.inputs import Opener, spooled
 from anaume.data.prepare import Progress, learn_from_sample
@@ -255,16 +256,6 @@ class _Counter:
             long_share=self._long / self._documents if self._documents else 0.0,
             entropy_floor=unigram_entropy(self._token_counts),
         )
-
-
-def unigram_entropy(token_counts: NDArray[np.int64]) -> float:
-    """Return -sum p ln p in nats over how often each token occurs, int64 (vocab_size,); 0 for no token.
-
-    A model that reads no context can't have a lower loss, so a loss that stays there has learned nothing else.
-    """
-    counts = token_counts[token_counts > 0].astype(np.float64)
-    total = counts.sum()
-    return float(-(counts / total * np.log(counts / total)).sum()) if total else 0.0
 
 
 def _script_table() -> NDArray[np.uint8]:

@@ -115,7 +115,7 @@ class RowStream:
         while row < count:
             plan = self._current_plan()
             empty = 0 if len(plan) else empty + 1
-            if empty > len(self._blocks):
+            if empty > 2 * len(self._blocks):  # the end of one epoch and the beginning of the next can be empty
                 raise DataError("the corpus gives no rows: its documents are too short for pairs")
             at = self.position
             taken = min(count - row, len(plan) - at.row)

@@ -87,7 +87,7 @@ def pretrain(
         )
     fractions = None if replay is None else read_journal(Path(replay))
     if settings.run.steps is None and settings.run.minutes is None and fractions is None:
-        raise SettingsError("how long? give run.steps or run.minutes")
+        raise SettingsError("how long? give run.steps or run.minutes (--steps, --minutes)")
     with joined(pick_device(device)) as (ranks, target):
         settings = resolve(settings, target, bundle, stored_settings(folder))
         if settings.run.batch_rows < ranks.world:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -208,7 +208,7 @@ class PretrainSettings(_Section):
                 raise SettingsError(
                     f"there is no section {section!r}{nearest(section, content)}; there are: {', '.join(content)}"
                 )
-            content[section][key] = _value(text.strip())
+            content[section][key] = _value(text.strip(), unset=_may_be_unset(section, key))
         return self.from_dict(content)
 
     def differences(self, other: Self) -> list[str]:
@@ -263,8 +263,14 @@ def paper_recipe(settings: PretrainSettings) -> PretrainSettings:
     )
 
 
-def _value(text: str) -> Any:
-    if text in ("none", "null"):
+def _may_be_unset(section: str, key: str) -> bool:
+    fields: Any = PretrainSettings.model_fields[section].annotation
+    field = fields.model_fields.get(key)
+    return field is not None and type(None) in get_args(field.annotation)
+
+
+def _value(text: str, *, unset: bool) -> Any:
+    if text == "none" and unset:  # elsewhere it is a word like any other: data.pairing=none
         return None
     try:
         parsed = tomllib.loads(f"value = {text}")
