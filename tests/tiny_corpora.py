@@ -61,7 +61,7 @@ def realistic(count: int, seed: int = 0, longest: int = 60) -> list[list[int]]:
     return documents
 
 
-def make_corpus(folder: Path, documents: int = 120, seed: int = 1) -> Path:
+def make_corpus(folder: Path, documents: int = 60, seed: int = 1) -> Path:
     """Make a corpus with its tokenizer and held-out documents; return its folder.
 
     Every document speaks of three words only: what stands in a gap is likely among its neighbours.

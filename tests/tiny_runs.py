@@ -7,9 +7,12 @@ from typing import Any
 
 import torch
 
+from anaume.bundle import Bundle
+from anaume.config import HeadConfig
 from anaume.training import PretrainSettings
 from anaume.training.records import read_lines
 from anaume.training.state import checkpoints
+from tiny_bundles import tiny_parts
 
 TINY = (
     "model.size=custom",
@@ -27,10 +30,29 @@ TINY = (
     "run.evaluation_rows=12",
 )
 
+PLAIN = (
+    "model.size=none",
+    "model.hidden_size=none",
+    "model.num_hidden_layers=none",
+    "model.num_attention_heads=none",
+    "model.max_position_embeddings=none",
+)
+"""The tiny run's settings without its model: that is the bundle's."""
+
 
 def tiny_settings(*assignments: str) -> PretrainSettings:
     """Settings of a run of milliseconds a step, a row of metrics each step."""
     return PretrainSettings().with_values([*TINY, *assignments])
+
+
+def tiny_bundle(*heads: str, **settings: object) -> Bundle:
+    """A tiny bundle with heads of these kinds."""
+    pooler = settings.pop("pooler", None)
+    made: dict[str, HeadConfig] = {}
+    for kind in heads:
+        labels = ("a", "b") if kind == "classification" else ()
+        made[kind] = HeadConfig(kind=kind, labels=labels)  # type: ignore[arg-type]
+    return Bundle(tiny_parts(made, pooler=pooler, **settings), device="cpu")  # type: ignore[arg-type]
 
 
 def last_state(folder: Path) -> dict[str, Any]:

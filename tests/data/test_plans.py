@@ -108,7 +108,7 @@ class Pairs:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
-    split = write_split(tmp_path_factory.mktemp("pairs"), numbered(realistic(9000)))
+    split = write_split(tmp_path_factory.mktemp("pairs"), numbered(realistic(4500)))
     pairs = Pairs(split, "nsp", seq_len=64)
     assert len(pairs.rows) > 20_000
     return pairs
@@ -190,7 +190,7 @@ def test_a_shard_of_one_document_takes_its_random_segments_from_the_others(tmp_p
 
 
 def test_sentence_order_swaps_half_of_the_neighbours(tmp_path: Path) -> None:
-    pairs = Pairs(write_split(tmp_path, numbered(realistic(3000))), "sop", seq_len=64)
+    pairs = Pairs(write_split(tmp_path, numbered(realistic(1500))), "sop", seq_len=64)
     for (first, second), label in zip(pairs.rows, pairs.labels.tolist(), strict=True):
         assert pairs.document(first) == pairs.document(second)
         assert (first[1] > second[1]) == (label == RANDOM)

@@ -18,6 +18,7 @@ from anaume.errors import DataError
 from anaume.training import loop, pretrain
 from anaume.training.loop import Meter, Run, StepDone, train_step
 from anaume.training.records import read_lines
+from tiny_corpora import make_corpus
 from tiny_runs import metrics, tiny_settings
 
 NAN = float("nan")
@@ -190,7 +191,8 @@ def test_dropout_is_a_function_of_seed_step_and_rank() -> None:
     assert loop._dropout_seed(1, 2, 3) == loop._dropout_seed(1, 2, 3)
 
 
-def test_a_small_model_learns_what_a_unigram_can_not(corpus: Path, tmp_path: Path) -> None:
+def test_a_small_model_learns_what_a_unigram_can_not(tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path, documents=200)
     settings = tiny_settings(
         "run.steps=250",
         "run.batch_rows=16",

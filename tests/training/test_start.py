@@ -8,31 +8,13 @@ import pytest
 import torch
 
 from anaume.bundle import Bundle
-from anaume.config import HeadConfig
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.training import PretrainSettings, start
 from anaume.training.start import build_model, resolve
-from tiny_bundles import tiny_parts, tiny_tokenizer
-from tiny_runs import tiny_settings
+from tiny_bundles import tiny_tokenizer
+from tiny_runs import PLAIN, tiny_bundle, tiny_settings
 
 CPU = torch.device("cpu")
-PLAIN = (
-    "model.size=none",
-    "model.hidden_size=none",
-    "model.num_hidden_layers=none",
-    "model.num_attention_heads=none",
-    "model.max_position_embeddings=none",
-)
-"""The tiny run's settings without its model: that is the bundle's."""
-
-
-def bundle(*heads: str, **settings: object) -> Bundle:
-    pooler = settings.pop("pooler", None)
-    made: dict[str, HeadConfig] = {}
-    for kind in heads:
-        labels = ("a", "b") if kind == "classification" else ()
-        made[kind] = HeadConfig(kind=kind, labels=labels)  # type: ignore[arg-type]
-    return Bundle(tiny_parts(made, pooler=pooler, **settings), device="cpu")  # type: ignore[arg-type]
 
 
 def resolved(settings: PretrainSettings, of: Bundle | None = None) -> PretrainSettings:
@@ -94,7 +76,7 @@ def continued(of: Bundle, *assignments: str, new_heads: bool = False):  # type: 
 
 
 def test_a_bundles_weights_are_taken_and_the_bundle_is_not_changed() -> None:
-    given = bundle("mlm")
+    given = tiny_bundle("mlm")
     before = {name: tensor.clone() for name, tensor in given.model.state_dict().items()}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -110,24 +92,24 @@ def test_a_bundles_weights_are_taken_and_the_bundle_is_not_changed() -> None:
 
 def test_a_missing_head_is_made_only_when_asked_and_said() -> None:
     with pytest.raises(SettingsError, match=r"the bundle has no mlm, which the run trains: .* --new-heads"):
-        continued(bundle())
+        continued(tiny_bundle())
     with pytest.raises(SettingsError, match="the bundle has no nsp, pooler, which"):
-        continued(bundle("mlm"), "data.pairing=nsp")
+        continued(tiny_bundle("mlm"), "data.pairing=nsp")
     with pytest.warns(AnaumeWarning, match="drawn by the seed, as the bundle has none: nsp, pooler"):
-        one = continued(bundle("mlm"), "data.pairing=nsp", new_heads=True)
+        one = continued(tiny_bundle("mlm"), "data.pairing=nsp", new_heads=True)
     with pytest.warns(AnaumeWarning, match="drawn by the seed"):
-        again = continued(bundle("mlm"), "data.pairing=nsp", new_heads=True)
+        again = continued(tiny_bundle("mlm"), "data.pairing=nsp", new_heads=True)
     with pytest.warns(AnaumeWarning, match="drawn by the seed"):
-        other = continued(bundle("mlm"), "data.pairing=nsp", "run.seed=5", new_heads=True)
+        other = continued(tiny_bundle("mlm"), "data.pairing=nsp", "run.seed=5", new_heads=True)
     for name in ("pooler.dense.weight", "heads.nsp.dense.weight"):
         assert torch.equal(one.state_dict()[name], again.state_dict()[name])
         assert not torch.equal(one.state_dict()[name], other.state_dict()[name])
-    given = bundle("mlm").model.state_dict()
+    given = tiny_bundle("mlm").model.state_dict()
     assert all(torch.equal(one.state_dict()[name], tensor) for name, tensor in given.items())
 
 
 def test_what_the_run_does_not_train_is_left_out_and_said() -> None:
-    given = bundle("mlm", "classification")
+    given = tiny_bundle("mlm", "classification")
     with pytest.warns(AnaumeWarning, match="left out because this run does not train it: classification, pooler"):
         model = continued(given)
     assert (set(model.heads), model.pooler) == ({"mlm"}, None)
@@ -135,19 +117,19 @@ def test_what_the_run_does_not_train_is_left_out_and_said() -> None:
 
 
 def test_a_bundles_pooler_is_kept_for_pairs() -> None:
-    given = bundle("mlm", "nsp")
+    given = tiny_bundle("mlm", "nsp")
     model = continued(given, "data.pairing=nsp")
     assert torch.equal(model.state_dict()["pooler.dense.weight"], given.model.state_dict()["pooler.dense.weight"])
 
 
 def test_the_model_is_the_bundles() -> None:
-    given = bundle("mlm")
+    given = tiny_bundle("mlm")
     with pytest.raises(SettingsError, match=r"model.size can't be given with it"):
         continued(given, "model.size=mini")
     with pytest.raises(SettingsError, match="rows have 64 tokens; the bundle takes 40"):
         continued(given, "data.seq_len=64")
     assert continued(given, "model.dropout=0.3").config.attention_dropout == 0.3
-    assert continued(bundle("mlm", hidden_dropout=0.2)).config.hidden_dropout == 0.2
+    assert continued(tiny_bundle("mlm", hidden_dropout=0.2)).config.hidden_dropout == 0.2
     with pytest.warns(AnaumeWarning, match="causal is True, and False in the bundle"):
         assert continued(given, "objective.target=next").config.causal
-    assert continued(bundle("mlm", causal=True)).config.causal
+    assert continued(tiny_bundle("mlm", causal=True)).config.causal
