@@ -77,7 +77,9 @@ def generate_random_mask(
     places = torch.arange(seq_len, device=device)
     row_keys = torch.arange(batch, device=device) if rows is None else rows
     seed_key = _signed(seed * _ODD[1] % (1 << 64))
-    key = (torch.as_tensor(step, device=device) * _ODD[0] + seed_key) ^ (row_keys[:, None] * _ODD[2])
+    # A number is filled in on the device: copying it there would wait.
+    now = step if isinstance(step, Tensor) else torch.full((), step, dtype=torch.int64, device=device)
+    key = (now * _ODD[0] + seed_key) ^ (row_keys[:, None] * _ODD[2])
 
     if word_ids is not None:
         begins = torch.ones_like(maskable)
