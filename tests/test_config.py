@@ -230,6 +230,23 @@ def test_wrong_embedding_settings_are_refused(given: dict[str, Any], message: st
         EmbeddingConfig(**given)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda text: HeadConfig(kind="classification", labels=("a", text)),
+        lambda text: EmbeddingConfig(prompts={"query": text}),
+        lambda text: EmbeddingConfig(prompts={text: "query: "}),
+    ],
+)
+def test_what_no_file_can_hold_is_refused_at_once(make: Any) -> None:
+    """TOK-14: not when the bundle is saved, after the training."""
+    assert make("日本 😀")
+    with pytest.raises(SettingsError, match=r"'b.ud83d' holds a lone surrogate at character 1"):
+        make("b\ud83d")
+    with pytest.raises(SettingsError, match="must be a text; got 7"):
+        make(7)
+
+
 def test_prompts_are_a_copy() -> None:
     prompts = {"query": "q: "}
     made = EmbeddingConfig(prompts=prompts)

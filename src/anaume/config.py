@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar
 
@@ -49,8 +49,29 @@ def require_positive(**sizes: int) -> None:
             raise SettingsError(f"{name} must be positive, a whole number; got {value!r}")
 
 
+def require_writable(what: str, texts: Iterable[str]) -> None:
+    """Raise SettingsError for what is no text, or holds a lone surrogate (JSON can escape one): it can't be saved."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise SettingsError(f"{what} must be a text; got {text!r}")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise SettingsError(
+                f"{what} {text!r} holds a lone surrogate at character {error.start}, which can't be saved; mend it"
+            ) from None
+
+
+def _require_switch(**switches: bool) -> None:
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise SettingsError(f"{name} must be true or false; got {value!r}")
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= sys.float_info.max  # also an int too large to be made a float
 
 
 def _require_share(**shares: float) -> None:
@@ -136,8 +157,7 @@ class EncoderConfig:
         for name, value in (("layer_norm_eps", self.layer_norm_eps), ("initializer_range", self.initializer_range)):
             if not _is_number(value) or value <= 0:
                 raise SettingsError(f"{name} must be a positive number; got {value!r}")
-        if not isinstance(self.causal, bool):
-            raise SettingsError(f"causal must be true or false; got {self.causal!r}")
+        _require_switch(causal=self.causal)
 
     @property
     def head_size(self) -> int:
@@ -147,8 +167,8 @@ class EncoderConfig:
     @classmethod
     def named(cls, size: str, *, vocab_size: int, **other: Any) -> Self:
         """Return a named size: tiny, mini, small, medium, base or large; other settings may be given beside it."""
-        if size not in SIZES:
-            raise SettingsError(f"no size is called {size!r}{nearest(size, SIZES)}; there are: {', '.join(SIZES)}")
+        if not isinstance(size, str) or size not in SIZES:
+            raise SettingsError(f"no size is called {size!r}{nearest(str(size), SIZES)}; there are: {', '.join(SIZES)}")
         layers, width = SIZES[size]
         return cls(vocab_size=vocab_size, hidden_size=width, num_hidden_layers=layers, **other)
 
@@ -180,7 +200,10 @@ class HeadConfig:
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):
             raise SettingsError(f"labels must be a list of names; got the one text {self.labels!r}")
+        if not isinstance(self.labels, Iterable):
+            raise SettingsError(f"labels must be a list of names; got {self.labels!r}")
         object.__setattr__(self, "labels", tuple(self.labels))
+        require_writable("the label", self.labels)
         if self.kind not in HEAD_KINDS:
             raise SettingsError(f"no head is called {self.kind!r}{nearest(str(self.kind), HEAD_KINDS)}")
         if self.pooling not in POOLING_METHODS:
@@ -245,7 +268,15 @@ class EmbeddingConfig:
         if self.similarity not in SIMILARITIES:
             raise SettingsError(f"similarity must be one of {', '.join(SIMILARITIES)}; got {self.similarity!r}")
         require_positive(max_length=self.max_length)
+        if self.max_length < 2:
+            raise SettingsError("max_length must be at least 2, the special tokens of a text; got 1")
+        _require_switch(normalize=self.normalize, include_prompt=self.include_prompt)
+        if not isinstance(self.prompts, Mapping):
+            raise SettingsError(f"prompts must map names to texts; got {self.prompts!r}")
         object.__setattr__(self, "prompts", dict(self.prompts))
+        require_writable("the prompt", [*self.prompts, *self.prompts.values()])
+        if self.default_prompt is not None:
+            require_writable("default_prompt", [self.default_prompt])
         if self.default_prompt is not None and self.default_prompt not in self.prompts:
             raise SettingsError(
                 f"default_prompt {self.default_prompt!r} is not among the prompts: {', '.join(self.prompts) or 'none'}"

@@ -255,14 +255,18 @@ def test_other_locales(tmp_path: Path) -> None:
         "path = Path(sys.argv[1])\n"
         "embedding = EmbeddingConfig(pooling='mean', max_length=20, prompts={'query': '検索: '})\n"
         "for _ in range(2): write_bundle(tiny_parts(embedding=embedding), path)\n"
-        "assert read_bundle(path).embedding == embedding\n",
+        "assert read_bundle(path).embedding == embedding\n"
+        "made = foreign(path.with_name(path.name + ' 2'))\n"
+        "write_bundle(read_bundle(made), path.with_name(path.name + ' 3'))\n",
         "utf-8",
     )
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     subprocess.run([sys.executable, script, path], check=True, env=environment)
     script.unlink()
     assert read_bundle(path).embedding.prompts == {"query": "検索: "}
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name]
+    # The name of what was imported came as lone surrogates, which no UTF-8 file holds.
+    assert read_bundle(tmp_path / f"{path.name} 3").record.stages[0].source == f"{path.name} 2"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, f"{path.name} 2", f"{path.name} 3"]
 
 
 def test_a_directory_that_is_no_bundle_is_never_overwritten(tmp_path: Path) -> None:

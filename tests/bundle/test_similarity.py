@@ -48,5 +48,5 @@ def test_a_vector_that_is_not_finite_is_named(value):
     broken[2, 1] = value
     with pytest.raises(DataError, match="row 2 of a is not finite"):
         similarity(broken, np.ones((1, 2)))
-    with pytest.raises(DataError, match="row 2 of b is not finite, nor are 0 more"):
+    with pytest.raises(DataError, match=r"row 2 of b is not finite$"):
         similarity(np.ones((1, 2)), broken)

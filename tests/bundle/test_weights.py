@@ -191,7 +191,10 @@ def test_code_in_a_pickle_never_runs(tmp_path: Path, form: str) -> None:
     else:
         content = {**tensors, "x": Bomb(marker)}
         torch.save(OrderedDict(content) if form == "ordered" else content, target)
-    assert "it was not run" in refusal(path)
+    line = refusal(path)
+    assert "it was not run" in line
+    assert "weights_only" not in line, "torch advises to switch the protection off: not for our users"
+    assert "getattr" in line or "Path" in line or form == "plain pickle"
     assert not marker.exists()
 
 

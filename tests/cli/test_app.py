@@ -164,6 +164,7 @@ HARD = "肯定 否定 😀 é"
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp932", "latin-1", "cp1252"])
 def test_no_console_is_too_poor(run: Run, tiny_bundle_dir: Path, tmp_path: Path, encoding: str) -> None:
+    """CLI-01"""
     lines = tmp_path / "否定.txt"
     lines.write_text(f"the dog {HARD}\ndog {HARD}\n", encoding="utf-8")
     commands: list[list[object]] = [
@@ -196,11 +197,25 @@ def test_no_console_is_too_poor(run: Run, tiny_bundle_dir: Path, tmp_path: Path,
     ids=str,
 )
 def test_a_real_console_that_is_not_utf_8(tiny_tokenizer_dir: Path, environment: dict[str, str]) -> None:
+    """CLI-01"""
     done = spawn("tokenize", tiny_tokenizer_dir, "-", stdin=f"{HARD}\r\n".encode(), **environment)
     assert (done.code, done.err) == (0, "")
     assert "\r" not in done.out
     if "PYTHONUTF8" not in environment:
         assert r"\U0001f600" in done.out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere arguments are Unicode whatever the locale")
+def test_texts_of_the_command_line_are_read_whatever_the_locale(
+    tiny_tokenizer_dir: Path, tiny_bundle_dir: Path
+) -> None:
+    """CLI-01: under LC_ALL=C Python hands on bytes it can't read as lone surrogates, which a tokenizer drops."""
+    poor = {"PYTHONUTF8": "0", "LC_ALL": "C"}
+    done = spawn("tokenize", tiny_tokenizer_dir, "dog 銀行", "--pair", HARD, "--json", **poor)
+    record = json.loads(done.out)
+    assert (record["text"], record["pair"]) == ("dog 銀行", HARD)
+    asked = ["inspect", "attention", tiny_bundle_dir, "銀", "--from", "銀", "--json"]
+    assert spawn(*asked, **poor).out == spawn(*asked).out
 
 
 def test_lone_surrogates_crash_nothing(run: Run, tiny_tokenizer_dir: Path) -> None:
@@ -209,6 +224,7 @@ def test_lone_surrogates_crash_nothing(run: Run, tiny_tokenizer_dir: Path) -> No
 
 
 def test_a_closed_pipe_ends_quietly(tiny_tokenizer_dir: Path, tmp_path: Path) -> None:
+    """CLI-01"""
     lines = tmp_path / "lines.txt"
     lines.write_bytes(b"the dog\n" * 20_000)
     read, write = os.pipe()
@@ -239,6 +255,7 @@ def test_a_closed_stdout_is_no_error(tiny_tokenizer_dir: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_embed_leaves_nothing_behind(tiny_bundle_dir: Path, tmp_path: Path, number: int) -> None:
+    """CLI-01"""
     (tmp_path / "older.npy").write_bytes(b"older")
     command = [sys.executable, "-m", "anaume", "embed", str(tiny_bundle_dir), "-", "-o", str(tmp_path / "older.npy")]
     process = subprocess.Popen(

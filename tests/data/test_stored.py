@@ -1,11 +1,13 @@
 import json
+import os
+import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anaume.data import Row, StoredVectors, join, open_vectors, read_vectors
+from anaume.data import Row, StoredVectors, join, open_vectors, read_about, read_rows, read_vectors
 from anaume.errors import AnaumeWarning, DataError
 
 
@@ -15,6 +17,19 @@ def save(path, fingerprint="f0", vectors=((1.0, 2.0), (3.0, 4.0)), **extra):
     with open_vectors(path, fingerprint=fingerprint, size=array.shape[1], extra=extra) as out:
         out.write(rows, array)
     return read_vectors(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("ending", ["npy", "jsonl", "parquet"])
+def test_names_that_are_not_utf_8(tmp_path, ending):
+    """IMP-11: an old Japanese name, or any under LC_ALL=C."""
+    path = tmp_path / os.fsdecode("値".encode("cp932") + f".{ending}".encode())
+    with open_vectors(path, fingerprint="f0", size=2, extra={"precision": "float32"}) as out:
+        out.write([Row(number=1, text="値", fields={"text": "値"}, source="x")], np.ones((1, 2), dtype=np.float32))
+    assert read_vectors(path).vectors.tolist() == [[1.0, 1.0]]
+    assert read_about(path) == ("f0", {"precision": "float32"})
+    if ending != "npy":
+        assert [row.text for row in read_rows(path)] == ["値"]
 
 
 @pytest.mark.parametrize("second", ["b.npy", "b.jsonl", "b.parquet"])

@@ -42,7 +42,7 @@ def run(model: Bert, token_ids: Tensor, mask: Tensor | None, **other: Tensor) ->
 @bounded
 @given(rows=rows_of_a_batch, extra=st.integers(0, 20), pad_id=st.integers(0, 49), causal=st.booleans())
 def test_a_text_alone_equals_the_text_in_a_batch(rows, extra: int, pad_id: int, causal: bool) -> None:
-    """Whatever its neighbours, the width of the padding and the ID that fills it."""
+    """NUM-01: whatever its neighbours, the width of the padding and the ID that fills it."""
     model = MODELS[causal]
     token_ids, mask = pad_rows(rows, max(map(len, rows)) + extra, pad_id=pad_id)
     together = run(model, token_ids, mask)
@@ -53,6 +53,7 @@ def test_a_text_alone_equals_the_text_in_a_batch(rows, extra: int, pad_id: int, 
 @bounded
 @given(row=a_row, pad=st.integers(1, 20), pad_id=st.integers(0, 49), causal=st.booleans())
 def test_left_padding_equals_right_padding(row: list[int], pad: int, pad_id: int, causal: bool) -> None:
+    """NUM-05: positions count from the first real token."""
     model = MODELS[causal]
     token_ids, mask = pad_rows([row], len(row) + pad, pad_id=pad_id, left=True)
     assert difference(run(model, token_ids, mask)[0, pad:], alone(model, row)) <= BOUND

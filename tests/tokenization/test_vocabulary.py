@@ -101,6 +101,12 @@ def test_entries_must_be_strings():
         make_tokenizer([3])
 
 
+def test_an_entry_no_file_can_hold_is_refused():
+    """TOK-14: at once, not when the tokenizer is saved."""
+    with pytest.raises(TokenizerError, match=r"entry 6, 'b.ud800', holds a lone surrogate"):
+        make_tokenizer(["é", "b\ud800"])
+
+
 def test_first_difference():
     """The drift to fear: the same size, other words."""
     one, other = make_tokenizer("a b c"), make_tokenizer("a x c")

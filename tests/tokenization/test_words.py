@@ -97,6 +97,18 @@ def test_many_threads_agree_with_one():
     assert all(batch == expected for batch in batches)
 
 
+def test_tokenizers_share_their_taggers(monkeypatch):
+    """fugashi never lets go of a dictionary: one more for each tokenizer would end where a process may map no more."""
+    make_tokenizer("a", words="mecab")
+
+    def fail(self):
+        raise AssertionError("another tagger was made")
+
+    monkeypatch.setattr(MecabWords, "_new_tagger", fail)
+    for subwords in ("wordpiece", "character"):
+        assert make_tokenizer("a", words="mecab", subwords=subwords).encode("a").tokens[1:-1] == ["a"]
+
+
 def test_a_long_page_takes_no_quadratic_time():
     words = MecabWords(lower_case=False, keep_blanks=False).words("吾輩は猫である。" * 500)
     assert "".join(words) == "吾輩は猫である。" * 500

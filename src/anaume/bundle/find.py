@@ -79,7 +79,8 @@ def public_name(directory: Path) -> str:
             return name
     if directory.parent.name == "snapshots" and (hub := _HUB_SNAPSHOT.fullmatch(directory.parent.parent.name)):
         return f"{hub['name'].replace('--', '/')}@{directory.name}"
-    return directory.name
+    # A name the locale can't read comes as lone surrogates, which no UTF-8 file holds.
+    return os.fsencode(directory.name).decode("utf-8", "backslashreplace")
 
 
 def _in_wheel(name: str, wheel: Wheel) -> Path | None:

@@ -24,7 +24,8 @@ def similarity(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float32]:
     for name, vectors in (("a", left), ("b", right)):
         broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(broken):
-            raise DataError(f"row {broken[0]} of {name} is not finite, nor are {len(broken) - 1} more rows")
+            more = f", nor are {len(broken) - 1} more rows" if len(broken) > 1 else ""
+            raise DataError(f"row {broken[0]} of {name} is not finite{more}")
     cosines: npt.NDArray[np.float32] = np.clip(_unit(left) @ _unit(right).T, -1.0, 1.0)
     return cosines
 

@@ -6,6 +6,7 @@ No memory map or handle stays open afterwards, so a bundle can be saved over the
 from __future__ import annotations
 
 import pickle
+import re
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ logger = get_logger(__name__)
 
 SAFETENSORS = "model.safetensors"
 PICKLE = "pytorch_model.bin"
+_CALLED = re.compile(r"GLOBAL ([\w.]+)")  # in the message of torch's reader
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _OTHERS = {
     "tf_model.h5": "TensorFlow weights",
@@ -122,9 +124,11 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
         # weights_only: torch's own reader, which knows tensors and plain containers and runs nothing else.
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=False)
     except pickle.UnpicklingError as error:
+        # torch's own text advises to run such a file all the same: only the name of what it calls is told.
+        calls = ", ".join(dict.fromkeys(_CALLED.findall(str(error))))
         raise BundleError(
-            f"{path}: holds more than weights, or is damaged; it was not run ({one_line(error)}). Convert it to "
-            "safetensors where you trust it"
+            f"{path}: holds more than weights{f' (it calls {calls})' if calls else ''}, or is damaged; it was not run. "
+            "Convert it to safetensors where you trust it"
         ) from error
     except (RuntimeError, OSError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise BundleError(f"{path}: no whole weights file ({one_line(error)}): truncated or damaged?") from error
@@ -149,12 +153,17 @@ def require_floats(names: Iterable[str], stored: StoredTensors) -> None:
             f"these weights are not float32, float16, bfloat16 or float64: {some(strange)}: a quantised or damaged "
             "checkpoint; take the unquantised one"
         )
-    bad = [name for name in names if not _finite(stored.tensors[name])]
+    bad = not_finite({name: stored.tensors[name] for name in names})
     if bad:
         raise BundleError(
             f"these weights hold NaN or infinite values: {some(bad)}: they would spread to every text; "
             "take a sound checkpoint"
         )
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
+    """Return the names of tensors that hold NaN or infinite values."""
+    return [name for name, tensor in tensors.items() if not _finite(tensor)]
 
 
 def _finite(tensor: Tensor) -> bool:

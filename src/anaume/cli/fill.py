@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anaume.cli import options
-from anaume.cli.opening import open_bundle, stdin_lines
+from anaume.cli.opening import open_bundle, stdin_lines, typed
 from anaume.cli.printing import printable, say, say_json, table
 from anaume.cli.running import Device, command
 
@@ -24,14 +24,17 @@ def _fill(
     bundle: options.BundleArg,
     text: Annotated[
         str,
-        typer.Argument(metavar="TEXT", help="A text with [MASK] in it; - reads one a line.", show_default=False),
+        typer.Argument(
+            metavar="TEXT", parser=typed, help="A text with [MASK] in it; - reads one a line.", show_default=False
+        ),
     ],
     top_k: Annotated[int, typer.Option("--top-k", metavar="N", help="Guesses a blank.")] = 5,
     max_pieces: Annotated[
         int, typer.Option("--max-pieces", metavar="N", help="Let a guess have up to so many pieces.")
     ] = 1,
     candidates: Annotated[
-        str | None, typer.Option("--candidates", metavar="A,B,...", help="Only these words, with commas between.")
+        str | None,
+        typer.Option("--candidates", metavar="A,B,...", parser=typed, help="Only these words, with commas between."),
     ] = None,
     as_json: options.Json = False,
     device: Device = "auto",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anaume.cli import options
-from anaume.cli.opening import open_bundle
+from anaume.cli.opening import open_bundle, typed
 from anaume.cli.printing import megabytes, percent, printable, say, say_json, table
 from anaume.cli.running import command
 from anaume.errors import DataError, SettingsError
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-TextArg = Annotated[str, typer.Argument(metavar="TEXT", help="The text.", show_default=False)]
-WordArg = Annotated[str, typer.Argument(metavar="WORD", help="The word.", show_default=False)]
+TextArg = Annotated[str, typer.Argument(metavar="TEXT", parser=typed, help="The text.", show_default=False)]
+WordArg = Annotated[str, typer.Argument(metavar="WORD", parser=typed, help="The word.", show_default=False)]
 
 
 def register(app: typer.Typer) -> None:
@@ -209,7 +209,9 @@ def _attention(
     pair: options.Pair = None,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="TOKEN", help="Who looks: a token or a position. Unless said, the mean."),
+        typer.Option(
+            "--from", metavar="TOKEN", parser=typed, help="Who looks: a token or a position. Unless said, the mean."
+        ),
     ] = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="One layer, from 1.")] = None,
     head: Annotated[int | None, typer.Option("--head", metavar="N", help="One head, from 1; else their mean.")] = None,
@@ -301,7 +303,7 @@ def _neighbours(
         str | None, typer.Argument(metavar="[FILE]", help="Sentences to search, one a line; - is stdin.")
     ] = None,
     sentence: Annotated[
-        str | None, typer.Option("--in", metavar="SENTENCE", help="Where the word stands; needs FILE.")
+        str | None, typer.Option("--in", metavar="SENTENCE", parser=typed, help="Where the word stands; needs FILE.")
     ] = None,
     top_k: Annotated[int, typer.Option("--top-k", metavar="N", help="How many.")] = 10,
     as_json: options.Json = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,19 @@ def open_tokenizer(name: str, **flags: Any) -> Tokenizer:
     from anaume.bundle import find_bundle, read_tokenizer
 
     return read_tokenizer(find_bundle(name))
+
+
+def typed(text: str) -> str:
+    """Return a text of the command line as it was typed: UTF-8, also where the locale says ASCII (LC_ALL=C).
+
+    Python hands on bytes that the locale can't read as lone surrogates, and a tokenizer would drop every one.
+    """
+    if not any("\udc80" <= character <= "\udcff" for character in text):
+        return text
+    try:
+        return os.fsencode(text).decode("utf-8")
+    except UnicodeError:
+        return text
 
 
 def stdin_lines() -> Iterator[str]:

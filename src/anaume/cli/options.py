@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from anaume.cli.opening import typed
+
 BundleArg = Annotated[
     str,
     typer.Argument(metavar="B", help="Bundle: a directory or a name (all-MiniLM-L6-v2).", show_default=False),
@@ -24,7 +26,7 @@ FilesArg = Annotated[
     typer.Argument(metavar="FILE", help="txt, csv, tsv, jsonl or parquet; - is stdin.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Pair = Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, after [SEP].")]
+Pair = Annotated[str | None, typer.Option("--pair", metavar="TEXT", parser=typed, help="A second text, after [SEP].")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a picture: .png, .svg or .pdf.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anaume.cli import options
-from anaume.cli.opening import open_tokenizer, stdin_lines
+from anaume.cli.opening import open_tokenizer, stdin_lines, typed
 from anaume.cli.printing import facts, percent, printable, say, say_json, table
 from anaume.cli.running import command
 
@@ -40,7 +40,10 @@ def register(app: typer.Typer) -> None:
 def _tokenize(
     bundle: options.TokenizerArg,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="The text; - reads one a line from stdin.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="TEXT", parser=typed, help="The text; - reads one a line from stdin.", show_default=False
+        ),
     ],
     pair: options.Pair = None,
     max_length: Annotated[

@@ -149,7 +149,8 @@ def parquet_records(path: str | Path, source: str) -> Iterator[tuple[int, dict[s
         raise DataError("Parquet is read from its end, so not from stdin; save it to a file first")
     number = 0
     try:
-        with pq.ParquetFile(path) as file:
+        # By handle: pyarrow takes no name that is not UTF-8.
+        with open(path, "rb") as source_file, pq.ParquetFile(source_file) as file:
             names: list[str] = file.schema_arrow.names
             if len(set(names)) < len(names):
                 raise DataError(f"{source}: two columns have one name among {listed(names)}")

@@ -202,7 +202,8 @@ def _about_parquet(path: Path) -> tuple[str, dict[str, str]]:
     import pyarrow.parquet as pq
 
     try:
-        schema = pq.read_schema(path)
+        with open(path, "rb") as file:  # by handle: pyarrow takes no name that is not UTF-8
+            schema = pq.read_schema(file)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: can't be read as Parquet: {error}") from error
     about = schema.metadata or {}
@@ -216,7 +217,8 @@ def _read_parquet(path: Path) -> StoredVectors:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        with open(path, "rb") as file:
+            table = pq.read_table(file)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: can't be read as Parquet: {error}") from error
     about = table.schema.metadata or {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from anaume.config import EncoderConfig, HeadConfig
+from anaume.config import EncoderConfig, HeadConfig, require_writable
 from anaume.errors import SettingsError, nearest
 from anaume.model.embeddings import InputEmbeddings, initialize
 from anaume.model.encoder import Encoder, EncoderOutput
@@ -35,7 +35,10 @@ class Bert(nn.Module):
         super().__init__()
         self.config = config
         self.head_configs = dict(heads or {})
-        for name in self.head_configs:
+        for name, head in self.head_configs.items():
+            if not isinstance(head, HeadConfig):
+                raise SettingsError(f"the head {name!r} must be a HeadConfig; got {head!r:.60}")
+            require_writable("a head's name", [name])
             if not name or "." in name or hasattr(nn.ModuleDict, name):
                 raise SettingsError(
                     f"a head can't be called {name!r}: no dots, and no method name of torch's ModuleDict"

@@ -54,6 +54,10 @@ def check_vocab(vocab: Sequence[str], rules: TokenizerRules) -> None:
     for token_id, token in enumerate(vocab):
         if not isinstance(token, str):
             raise TokenizerError(f"vocabulary entry {token_id} must be a string; got {type(token).__name__}")
+        if not token.isascii() and not _writable(token):
+            raise TokenizerError(
+                f"vocabulary entry {token_id}, {token!r}, holds a lone surrogate: no text gives it and no file holds it"
+            )
     for problem in _faults(vocab):
         raise TokenizerError(f"vocabulary: {problem}")
     entries = set(vocab)
@@ -69,6 +73,14 @@ def check_vocab(vocab: Sequence[str], rules: TokenizerRules) -> None:
                 f"the protected string {item!r} is not in the vocabulary ({len(vocab)} entries), so it has no id; "
                 "add it to the vocabulary or don't protect it"
             )
+
+
+def _writable(token: str) -> bool:
+    try:
+        token.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def vocab_notes(vocab: Sequence[str]) -> tuple[str, ...]:

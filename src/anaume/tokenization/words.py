@@ -11,13 +11,16 @@ from anaume.errors import MissingExtra, TokenizerError
 
 # Slicing a NormalizedString costs time in proportion to its length; cutting long texts in two steps keeps it linear.
 _GROUP = 32
+# Dictionary options -> taggers that wait. fugashi never unmaps a dictionary, so a tagger of every tokenizer's own
+# would use up the maps a process may have.
+_TAGGERS: dict[str, list[Any]] = {}
 
 
 class MecabWords:
     """Cuts text into the surfaces MeCab finds; blanks between them belong to no word.
 
     A MeCab tagger is not thread-safe, and threads of the Rust pool keep no Python thread state between calls, so the
-    taggers wait in a pool: one is taken for each text and put back afterwards.
+    taggers wait in a pool, one for the process: one is taken for each text and put back afterwards.
     keep_blanks: Unicode blanks MeCab takes for words (U+2028, U+0085 ...) stay words. BertJapaneseTokenizer keeps them
     before characters and drops them before WordPiece.
     Raises MissingExtra without fugashi or unidic-lite, TokenizerError when the dictionary can't be opened.
@@ -27,7 +30,9 @@ class MecabWords:
         self._lower_case = lower_case
         self._keep_blanks = keep_blanks
         self._options = _dictionary_options()
-        self._taggers: list[Any] = [self._new_tagger()]
+        self._taggers = _TAGGERS.setdefault(self._options, [])
+        if not self._taggers:
+            self._taggers.append(self._new_tagger())
 
     def pre_tokenize(self, text: PreTokenizedString) -> None:
         """Split in place; called by `tokenizers`."""
