@@ -24,7 +24,7 @@ PINNED := -c $(VENV)/constraints.txt
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo       set up $(VENV) and run the main job on real text (about 3 minutes, downloads apart)"
+	@echo "make demo       set up $(VENV) and run the main job on real text (about 5 minutes, downloads apart)"
 	@echo "make test       set up $(VENV) and run the fast tests"
 	@echo "make test-slow  the slow tests and those on real data"
 	@echo "make check      ruff, mypy --strict, import contracts, docs"
@@ -34,7 +34,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/anaume demo -o demo-report
 
 test: $(VENV)/.dev
-	@echo "Running the fast tests: about two minutes on 2 cores."
+	@echo "Running the fast tests: three to five minutes on 2 cores."
 	@$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
 
 test-slow: $(VENV)/.dev
