@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+# Before torch comes in: for tiny tensors its threads only wait for each other, and longest on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from anaume.config import EmbeddingConfig, EncoderConfig
 from anaume.tokenization import Tokenizer
