@@ -192,14 +192,16 @@ def test_dropout_is_a_function_of_seed_step_and_rank() -> None:
 
 
 def test_a_small_model_learns_what_a_unigram_can_not(tmp_path: Path) -> None:
-    corpus = make_corpus(tmp_path, documents=200)
+    corpus = make_corpus(tmp_path, documents=800)
     settings = tiny_settings(
         "run.steps=250",
-        "run.batch_rows=16",
+        "run.batch_rows=32",
         "run.evaluations=1",
+        "run.evaluation_rows=64",
         "model.hidden_size=32",
         "model.dropout=0.0",
         "objective.mask_rate=0.3",
+        "optimizer.learning_rate=0.005",
         "optimizer.beta2=0.95",
         "schedule.kind=constant",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import signal
@@ -21,10 +20,11 @@ from anaume.bundle.parts import BundleParts
 from anaume.bundle.record import TrainingRecord, TrainingStage
 from anaume.config import EmbeddingConfig
 from anaume.data import Corpus, CorpusSplit, open_corpus
-from anaume.data.stream import Position, RowStream, SpecialIds
+from anaume.data.stream import RowStream, SpecialIds
 from anaume.engines import pick_device
 from anaume.errors import DataError, SettingsError
 from anaume.logs import get_logger
+from anaume.model import Bert
 from anaume.tokenization import Tokenizer
 from anaume.training.clock import Clock, Replay, StepClock, Stopwatch, WallClock
 from anaume.training.evaluation import Evaluator
@@ -102,76 +102,90 @@ def pretrain(
             "bundle_path": None if bundle is None or not bundle.parts.source else bundle.parts.source,
         }
         check_folder(folder, settings, source)
-        ranks.wait()  # all look before the first one writes
-        with _first_alone(folder, settings, source, ranks), _computing(settings, target), _stop_signals() as asked:
-            already = read_result(folder)
-            if already is not None:
-                return already
+        already = read_result(folder)
+        if already is not None:
+            return already
+        with _computing(settings, target), _stop_signals() as asked:
+            # Everything that may be refused comes before the folder is made.
             model = build_model(settings, tokenizer, bundle, new_heads=new_heads).to(target)
             optimizer = build_optimizer(model, settings.optimizer)
-            saved = checkpoints(folder / CHECKPOINTS)
-            progress = load_checkpoint(saved[-1], model, optimizer, target) if saved else Progress()
-            _same_step(progress, ranks, target)
-            split, held_out = opened.split("train"), opened.split("held-out")
-            data = settings.data
-
-            def stream(of: CorpusSplit, seq_len: int, seed: int, position: Position) -> RowStream:
-                specials = SpecialIds(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
-                return RowStream(of, specials, seq_len=seq_len, pairing=data.pairing, seed=seed, position=position)
-
-            position, start, seed = progress.position, Position(), settings.run.seed
+            data, seed = settings.data, settings.run.seed
+            split = opened.split("train")
+            stream = _stream(split, tokenizer, settings, data.seq_len, seed)
             long_stream = None
             if data.long_seq_len is not None:
-                long_stream = stream(split, data.long_seq_len, seed, position if progress.long else start)
-            evaluator = None
-            if ranks.first and settings.run.evaluations and _enough(held_out, settings):
-                evaluator = Evaluator(
-                    stream(held_out, data.seq_len, 0, start),  # seed 0: the same rows whatever the run's seed
-                    settings,
-                    mask_id=tokenizer.mask_id,
-                    vocab_size=tokenizer.vocab_size,
-                    device=target,
-                )
-            loss: torch.nn.Module = PretrainLoss(model)
-            if settings.run.compile:
-                loss = torch.compile(loss)  # type: ignore[assignment]
-            loss = ranks.wrap(loss)
-            stopwatch = Stopwatch(progress.seconds)
-            with Records(
-                folder if ranks.first else None,
-                metrics_size=progress.metrics_size,
-                journal_size=progress.journal_size,
-                timed=settings.run.minutes is not None,
-                report=report or (lambda row: None),
-            ) as records:
-                run = Run(
-                    settings=settings,
-                    folder=folder,
-                    model=model,
-                    loss=loss,
-                    optimizer=optimizer,
-                    stream=stream(split, data.seq_len, seed, start if progress.long else position),
-                    long_stream=long_stream,
-                    evaluator=evaluator,
-                    evaluate_first=bundle is not None,
-                    clock=_clock(settings, stopwatch, fractions),
-                    stopwatch=stopwatch,
-                    progress=progress,
-                    records=records,
-                    device=target,
-                    dtype=torch.bfloat16 if settings.run.precision == "bfloat16" else torch.float32,
-                    ranks=ranks,
-                    mask_id=tokenizer.mask_id,
-                    vocab_size=tokenizer.vocab_size,
-                    stop_asked=asked,
-                )
-                train(run)
-            result = _result(run) if ranks.first else _silent_result(run)
-            if ranks.first:
-                _save_bundle(run, tokenizer, bundle, opened, result)
-                if result.finished:
-                    write_result(result)
-            return result
+                long_stream = _stream(split, tokenizer, settings, data.long_seq_len, seed)
+            evaluator = _evaluator(opened.split("held-out"), tokenizer, settings, target) if ranks.first else None
+            ranks.wait()  # all have looked at the folder before the first one writes
+            with _first_alone(folder, settings, source, ranks):
+                saved = checkpoints(folder / CHECKPOINTS)
+                progress = load_checkpoint(saved[-1], model, optimizer, target) if saved else Progress()
+                _same_step(progress, ranks, target)
+                (long_stream if long_stream and progress.long else stream).position = progress.position
+                stopwatch = Stopwatch(progress.seconds)
+                with Records(
+                    folder if ranks.first else None,
+                    metrics_size=progress.metrics_size,
+                    journal_size=progress.journal_size,
+                    timed=settings.run.minutes is not None,
+                    report=report or (lambda row: None),
+                ) as records:
+                    run = Run(
+                        settings=settings,
+                        folder=folder,
+                        model=model,
+                        loss=_loss(model, settings, ranks),
+                        optimizer=optimizer,
+                        stream=stream,
+                        long_stream=long_stream,
+                        evaluator=evaluator,
+                        evaluate_first=bundle is not None,
+                        clock=_clock(settings, stopwatch, fractions),
+                        stopwatch=stopwatch,
+                        progress=progress,
+                        records=records,
+                        device=target,
+                        dtype=torch.bfloat16 if settings.run.precision == "bfloat16" else torch.float32,
+                        ranks=ranks,
+                        mask_id=tokenizer.mask_id,
+                        vocab_size=tokenizer.vocab_size,
+                        stop_asked=asked,
+                    )
+                    train(run)
+                result = _result(run)
+                if ranks.first:
+                    _save_bundle(run, tokenizer, bundle, opened, result)
+                    if result.finished:
+                        write_result(result)
+                return result
+
+
+def _stream(split: CorpusSplit, tokenizer: Tokenizer, settings: PretrainSettings, seq_len: int, seed: int) -> RowStream:
+    specials = SpecialIds(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+    return RowStream(split, specials, seq_len=seq_len, pairing=settings.data.pairing, seed=seed)
+
+
+def _evaluator(
+    held_out: CorpusSplit, tokenizer: Tokenizer, settings: PretrainSettings, device: torch.device
+) -> Evaluator | None:
+    if settings.run.evaluations == 0:
+        return None
+    if held_out.documents < (2 if settings.data.pairing == "nsp" else 1):
+        log.info(
+            "the corpus holds out %d documents, too few to measure a held-out loss: only that of the training rows is",
+            held_out.documents,
+        )
+        return None
+    # Seed 0: the same rows whatever the run's seed.
+    rows = _stream(held_out, tokenizer, settings, settings.data.seq_len, 0)
+    return Evaluator(rows, settings, mask_id=tokenizer.mask_id, vocab_size=tokenizer.vocab_size, device=device)
+
+
+def _loss(model: Bert, settings: PretrainSettings, ranks: Ranks) -> torch.nn.Module:
+    loss: torch.nn.Module = PretrainLoss(model)
+    if settings.run.compile:
+        loss = torch.compile(loss)  # type: ignore[assignment]
+    return ranks.wrap(loss)
 
 
 def _clock(settings: PretrainSettings, stopwatch: Stopwatch, fractions: list[float] | None) -> Clock:
@@ -181,16 +195,6 @@ def _clock(settings: PretrainSettings, stopwatch: Stopwatch, fractions: list[flo
         return StepClock(settings.run.steps)
     assert settings.run.minutes is not None
     return WallClock(60.0 * settings.run.minutes, stopwatch)
-
-
-def _enough(held_out: CorpusSplit, settings: PretrainSettings) -> bool:
-    enough = held_out.documents >= (2 if settings.data.pairing == "nsp" else 1)
-    if not enough:
-        log.info(
-            "the corpus holds out %d documents, too few to measure a held-out loss: only that of the training rows is",
-            held_out.documents,
-        )
-    return enough
 
 
 def _same_step(progress: Progress, ranks: Ranks, device: torch.device) -> None:
@@ -204,15 +208,10 @@ def _same_step(progress: Progress, ranks: Ranks, device: torch.device) -> None:
 
 
 def _result(run: Run) -> PretrainResult:
-    rows = [row for row in read_lines(run.folder / METRICS) if "held_out_loss" in row]
-    numbers = [{key: value for key, value in row.items() if key.startswith("held_out")} for row in rows]
-    before = numbers[0] if run.evaluate_first and numbers else {}
-    return dataclasses.replace(_silent_result(run), scores=numbers[-1] if numbers else {}, scores_before=before)
-
-
-def _silent_result(run: Run) -> PretrainResult:
-    """Return what every rank knows."""
-    progress = run.progress
+    progress, numbers = run.progress, []
+    if run.ranks.first:
+        rows = [row for row in read_lines(run.folder / METRICS) if "held_out_loss" in row]
+        numbers = [{key: value for key, value in row.items() if key.startswith("held_out")} for row in rows]
     return PretrainResult(
         folder=run.folder,
         finished=progress.finished,
@@ -220,8 +219,8 @@ def _silent_result(run: Run) -> PretrainResult:
         seconds=progress.seconds,
         tokens=progress.tokens,
         skipped=progress.skipped,
-        scores={},
-        scores_before={},
+        scores=numbers[-1] if numbers else {},
+        scores_before=numbers[0] if run.evaluate_first and numbers else {},
     )
 
 

@@ -96,14 +96,15 @@ def duration(seconds: float) -> str:
 
 def stuck(rows: Sequence[dict[str, Any]], landmarks: Landmarks, settings: PretrainSettings) -> str | None:
     """Say that the loss of a finished run has not left the floor, and what that likely comes from; None: it has."""
-    losses = [row["token_loss"] for row in rows if row.get("token_loss") is not None and row["fraction"] >= _LAST_PART]
-    if not losses or sum(losses) / len(losses) < _AT_THE_FLOOR * landmarks.floor:
+    told = [row for row in rows if row.get("token_loss") is not None]
+    last = [row["token_loss"] for row in told if row["fraction"] >= _LAST_PART or row is told[-1]]
+    if not last or sum(last) / len(last) < _AT_THE_FLOOR * landmarks.floor:
         return None
     run, optimizer, schedule = settings.run, settings.optimizer, settings.schedule
     steps = max(row["step"] for row in rows)
     warmup = f"schedule.warmup = {schedule.warmup:g}" + (", none" if schedule.warmup == 0 else "")
     return (
-        f"the loss stayed at the floor: {sum(losses) / len(losses):.2f} over the last quarter, beside "
+        f"the loss stayed at the floor: {sum(last) / len(last):.2f} over the last quarter, beside "
         f"{landmarks.floor:.2f} for knowing only how frequent tokens are. Likely causes, the commonest first: too few "
         f"steps ({steps:,}; a plateau of several hundred is usual, and longer for larger models); a learning rate too "
         f"high or too low (optimizer.learning_rate = {optimizer.learning_rate:g}; {warmup}); small batches "
@@ -121,23 +122,27 @@ def shown(
     """
     if quiet:
         yield lambda row: None
-        return
-    log.info("%s", landmarks.line())
-    if bar is None:
-        bar = sys.stderr.isatty()
-    if bar:
+    elif sys.stderr.isatty() if bar is None else bar:
         with _bar(settings, landmarks) as report:
             yield report
-        return
-    shown_at = -math.inf
+    else:
+        yield _Lines(settings, landmarks)
 
-    def line(row: dict[str, Any]) -> None:
-        nonlocal shown_at
-        if "held_out_loss" in row or row["step"] == 1 or time.monotonic() - shown_at >= LINE_SECONDS:
-            log.info("%s", describe(row, landmarks, settings))
-            shown_at = time.monotonic()
 
-    yield line
+class _Lines:
+    """Logs rows, the landmarks before the first."""
+
+    def __init__(self, settings: PretrainSettings, landmarks: Landmarks) -> None:
+        self._settings, self._landmarks = settings, landmarks
+        self._shown_at: float | None = None
+
+    def __call__(self, row: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if self._shown_at is None:
+            log.info("%s", self._landmarks.line())
+        if self._shown_at is None or now - self._shown_at >= LINE_SECONDS or "held_out_loss" in row:
+            log.info("%s", describe(row, self._landmarks, self._settings))
+            self._shown_at = now
 
 
 @contextmanager
@@ -149,6 +154,7 @@ def _bar(settings: PretrainSettings, landmarks: Landmarks) -> Iterator[Report]:
     columns = (BarColumn(bar_width=12), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
         task = progress.add_task("begins", total=1.0)
+        console.print(landmarks.line(), markup=False, highlight=False, soft_wrap=True)
 
         def report(row: dict[str, Any]) -> None:
             line = describe(row, landmarks, settings)

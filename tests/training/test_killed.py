@@ -1,0 +1,170 @@
+"""Real kills and real processes: SIGKILL in the middle of a run, torchrun with two gloo processes. Slow."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from anaume.training.records import read_journal
+from tiny_runs import TINY, differing, last_state, metrics, run_differs
+
+pytestmark = pytest.mark.slow
+
+ALONE = [sys.executable, "-m", "anaume", "pretrain"]
+PAIR = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", *ALONE[2:]]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+EVERYTHING = (
+    "model.dropout=0.1",
+    "data.pairing=nsp",
+    "run.batch_rows=8",
+    "run.micro_rows=3",
+    "run.evaluations=3",
+    "run.checkpoint_seconds=0.05",
+)
+
+
+def line(start: list[str], corpus: Path, out: Path, *assignments: str) -> list[str]:
+    settings = [part for assignment in (*TINY, *assignments) for part in ("--set", assignment)]
+    return [*start, str(corpus), "-o", str(out), *settings]
+
+
+def finish(command: list[str]) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def kill_after(command: list[str], out: Path, step: int) -> None:
+    """Begin the command, and kill it and all it started once a step is in the metrics: at whatever it is doing."""
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        for _ in range(12000):
+            if last_step(out) >= step:
+                break
+            assert process.poll() is None, process.stderr.read().decode() if process.stderr else ""
+            time.sleep(0.005)
+        else:
+            pytest.fail("it did not come so far in a minute")
+        everybody = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        for one in reversed(everybody):  # the workers first: their parent would end them gently
+            one.kill()
+        psutil.wait_procs(everybody[1:], timeout=10)
+
+
+def last_step(out: Path) -> int:
+    rows = metrics(out) if (out / "metrics.jsonl").exists() else []
+    return int(rows[-1]["step"]) if rows else 0
+
+
+def test_killed_at_five_random_steps_of_two_hundred(corpus: Path, tmp_path: Path) -> None:
+    assignments = ("run.steps=200", *EVERYTHING)
+    finish(line(ALONE, corpus, tmp_path / "whole", *assignments))
+    assert last_state(tmp_path / "whole")["progress"]["position"]["epoch"] >= 2
+    steps = sorted(random.Random().sample(range(1, 195), 5))
+    print("killed after", steps)
+    out = tmp_path / "run"
+    for step in steps:
+        kill_after(line(ALONE, corpus, out, *assignments), out, step)
+    finish(line(ALONE, corpus, out, *assignments))
+    assert run_differs(out, tmp_path / "whole") == []
+    assert (out / "bundle" / "model.safetensors").read_bytes() == (
+        tmp_path / "whole" / "bundle" / "model.safetensors"
+    ).read_bytes()
+
+
+def test_a_killed_timed_run_equals_the_replay_of_its_journal(corpus: Path, tmp_path: Path) -> None:
+    out, assignments = tmp_path / "run", ("run.minutes=0.05", *EVERYTHING)
+    for step in (3, 20):
+        kill_after(line(ALONE, corpus, out, *assignments), out, step)
+    finish(line(ALONE, corpus, out, *assignments))
+    journal = out / "journal.jsonl"
+    assert len(read_journal(journal)) == last_state(out)["progress"]["step"] > 20
+    finish([*line(ALONE, corpus, tmp_path / "again", *assignments), "--replay", str(journal)])
+    assert run_differs(tmp_path / "again", out) == []
+
+
+def test_two_processes_are_as_exact_as_one(corpus: Path, tmp_path: Path) -> None:
+    assignments = ("run.steps=60", *EVERYTHING, "run.batch_rows=7", "data.long_seq_len=32", "data.long_share=0.3")
+    finish(line(PAIR, corpus, tmp_path / "whole", *assignments))
+    out = tmp_path / "run"
+    for step in sorted(random.Random().sample(range(2, 58), 2)):
+        kill_after(line(PAIR, corpus, out, *assignments), out, step)
+    done = finish(line(PAIR, corpus, out, *assignments))
+    assert run_differs(out, tmp_path / "whole") == []
+    assert done.stdout.count("try: anaume fill") == 1  # one process talks
+
+
+@pytest.mark.parametrize("pairing", ["none", "nsp"])
+def test_two_processes_follow_one(corpus: Path, tmp_path: Path, pairing: str) -> None:
+    """float32, no dropout, the same global batch of an odd number of rows: within 1e-5 over ten steps."""
+    assignments = (
+        "run.steps=10", "model.dropout=0.0", f"data.pairing={pairing}", "run.batch_rows=9", "run.micro_rows=2",
+        "schedule.warmup=0.0", "optimizer.learning_rate=0.003", "run.evaluations=1",
+    )  # fmt: skip
+    for start, name in ((ALONE, "one"), (PAIR, "two")):
+        finish(line(start, corpus, tmp_path / name, *assignments))
+    one, two = (metrics(tmp_path / name) for name in ("one", "two"))
+    worst = 0.0
+    for a, b in zip(one, two, strict=True):
+        for key in ("loss", "token_loss", "pair_loss", "gradient", "held_out_loss"):
+            if key in a:
+                worst = max(worst, abs(a[key] - b[key]) / abs(a[key]))
+        assert [a.get(key) for key in ("step", "tokens", "accuracy", "epoch")] == [
+            b.get(key) for key in ("step", "tokens", "accuracy", "epoch")
+        ]
+    print(f"{pairing}: within {worst:.1e} of one process")
+    assert worst < 1e-5
+    states = [last_state(tmp_path / name) for name in ("one", "two")]
+    assert differing(states[0]["progress"]["position"], states[1]["progress"]["position"]) == []
+    for name, tensor in states[0]["model"].items():
+        assert float((tensor - states[1]["model"][name]).abs().max()) < 1e-4 * max(1.0, float(tensor.abs().max()))
+
+
+def test_a_stop_of_one_process_stops_all_at_the_same_step(corpus: Path, tmp_path: Path) -> None:
+    assignments = ("run.steps=300", *EVERYTHING)
+    out = tmp_path / "run"
+    with subprocess.Popen(
+        line(PAIR, corpus, out, *assignments), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        while last_step(out) < 10:
+            assert process.poll() is None
+            time.sleep(0.02)
+        worker = psutil.Process(process.pid).children(recursive=True)[-1]
+        worker.terminate()
+        process.communicate(timeout=60)
+    step = last_state(out)["progress"]["step"]
+    assert 10 <= step < 300
+    assert step == last_step(out)
+    finish(line(PAIR, corpus, out, *assignments))
+    assert last_state(out)["progress"]["step"] == 300
+
+
+def test_refused_settings_are_told_once(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    finish(line(PAIR, corpus, out, "run.steps=3"))
+    done = subprocess.run(
+        line(PAIR, corpus, out, "run.steps=4"),
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stderr.count("holds a run with other settings: run.steps: 4, there 3") == 1
+
+
+def test_a_batch_smaller_than_the_processes_is_refused(corpus: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        line(PAIR, corpus, tmp_path / "run", "run.steps=3", "run.batch_rows=1"),
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.count("run.batch_rows is 1, fewer than the 2 processes") == 1
+    assert not (tmp_path / "run").exists()
