@@ -101,7 +101,7 @@ def test_dropout_is_a_share(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["layer_norm_eps", "initializer_range"])
-@pytest.mark.parametrize("value", [0, -1e-12, math.nan, math.inf, "1e-12", None])
+@pytest.mark.parametrize("value", [0, -1e-12, math.nan, math.inf, 10**400, "1e-12", None])
 def test_numbers_that_must_be_positive(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=f"^{name} must be a positive number"):
         EncoderConfig(**{"vocab_size": 10, name: value})
@@ -208,6 +208,9 @@ def test_which_heads_read_the_pooler() -> None:
         ({"kind": "regression", "pooling": "sum"}, "pooling must be one of cls, mean, max, mean_sqrt; got 'sum'"),
         ({"kind": "regression", "head_layers": 0}, "head_layers must be positive"),
         ({"kind": "regression", "dropout": 1.0}, "dropout must be at least 0 and below 1"),
+        ({"kind": "classification", "labels": 3}, "labels must be a list of names; got 3"),
+        ({"kind": "classification", "labels": [1, 2]}, "the label must be a text; got 1"),
+        ({"kind": "classification", "labels": [[]]}, "the label must be a text"),
     ],
 )
 def test_wrong_heads_are_refused(given: dict[str, Any], message: str) -> None:
@@ -221,6 +224,12 @@ def test_wrong_heads_are_refused(given: dict[str, Any], message: str) -> None:
         ({"pooling": "sum"}, "pooling must be one of"),
         ({"similarity": "cosin"}, "similarity must be one of cosine, dot, euclidean, manhattan; got 'cosin'"),
         ({"max_length": 0}, "max_length must be positive"),
+        ({"max_length": 1}, "max_length must be at least 2"),
+        ({"normalize": "no"}, "normalize must be true or false; got 'no'"),
+        ({"include_prompt": None}, "include_prompt must be true or false; got None"),
+        ({"prompts": ["a"]}, "prompts must map names to texts"),
+        ({"prompts": None}, "prompts must map names to texts"),
+        ({"default_prompt": []}, "default_prompt must be a text"),
         ({"default_prompt": "query"}, "default_prompt 'query' is not among the prompts: none"),
         ({"default_prompt": "q", "prompts": {"a": "", "b": ""}}, "'q' is not among the prompts: a, b"),
     ],

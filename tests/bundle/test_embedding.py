@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anaume.bundle import Bundle, EmbedTotals, embedding
-from anaume.config import EmbeddingConfig
+from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig
 from anaume.data import pad
 from anaume.engines import Batch, TorchEngine
-from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
 from tiny_bundles import tiny_parts
 
 UNIT = EmbeddingConfig(pooling="mean", normalize=True, max_length=16)
@@ -405,3 +405,74 @@ def test_hidden_states_refuse_layers_that_are_not_there_and_long_texts():
     with pytest.raises(ValueError, match="fit beside the special tokens"):
         bundle.hidden_states([LONG])
     assert bundle.hidden_states([]) == []
+
+
+# -- weights and arguments that can't be used --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [float("nan"), 3e38])
+def test_weights_that_give_no_numbers_are_refused(value):
+    bundle = tiny()
+    with torch.no_grad():
+        bundle.model.embeddings.layer_norm.weight.fill_(value)
+    for use in (bundle.embed, bundle.embed_report, bundle.hidden_states):
+        with pytest.raises(BundleError, match=r"gives NaN or infinite numbers for \d of \d texts, first text 0"):
+            use(["my dog", "a cat"])
+    with pytest.raises(BundleError, match="1 of 1 texts"):
+        bundle.embed([LONG], long="window")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_model_made_half_or_double_still_computes_in_float32(dtype):
+    bundle, rounded = tiny(), tiny()
+    before = bundle.embed(TEXTS)
+    bundle.model.to(dtype)
+    rounded.model.to(dtype).to(torch.float32)
+    assert np.array_equal(bundle.embed(TEXTS), rounded.embed(TEXTS))
+    assert np.abs(bundle.embed(TEXTS) - before).max() <= (1e-5 if dtype == torch.float64 else 0.02)
+    assert bundle.embed_report(TEXTS).precision == "float32"
+    bundle.model.encoder.to(torch.float32)
+    assert np.isfinite(bundle.embed(TEXTS)).all()
+
+
+@pytest.mark.parametrize("texts", [None, 3, "my dog", b"my dog", np.array("my dog")])
+def test_what_is_no_list_of_texts_is_refused_everywhere(texts):
+    for use in (TINY.embed, TINY.hidden_states):
+        with pytest.raises(SettingsError, match="texts must be a list of strings; got"):
+            use(texts)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"), [({"as_": 3}, "as_ must be the name"), ({"long": None}, "long must be one of")]
+)
+def test_arguments_of_another_type_are_refused(how, says):
+    with pytest.raises(SettingsError, match=says):
+        TINY.embed(["my dog"], **how)
+
+
+@pytest.mark.parametrize("layers", [3, [], "1", [0.5], [None]])
+def test_layers_are_whole_numbers(layers):
+    with pytest.raises(SettingsError, match="layers must be a list of at least one whole number"):
+        TINY.hidden_states(["a"], layers=layers)
+    assert TINY.hidden_states(["a"], layers=np.array([0, -1]))[0].layers == (0, TINY.config.num_hidden_layers)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"tokenizer": None}, "expected a Tokenizer and an EncoderConfig; got NoneType"),
+        ({"config": {"vocab_size": 5}}, "expected a Tokenizer and an EncoderConfig; got Tokenizer and dict"),
+        ({"heads": "mlm"}, "heads must be a list of kinds"),
+        ({"heads": {"a": "mlm"}}, "the head 'a' must be a HeadConfig; got 'mlm'"),
+        ({"heads": {"a\ud800": HeadConfig(kind="mlm")}}, "lone surrogate"),
+        ({"seed": 1.5}, "seed must be a whole number; got 1.5"),
+        ({"embedding": {"pooling": "mean"}}, "embedding must be an EmbeddingConfig; got dict"),
+        ({"embedding": EmbeddingConfig(max_length=513)}, "max_length is 513, and the position table has 512 rows"),
+    ],
+)
+def test_a_bundle_is_made_of_what_belongs_together(change, says):
+    tokenizer = TINY.tokenizer
+    config = EncoderConfig(vocab_size=tokenizer.vocab_size, hidden_size=8, num_hidden_layers=1)
+    given = {"tokenizer": tokenizer, "config": config} | change
+    with pytest.raises(SettingsError, match=says):
+        Bundle.new(given.pop("tokenizer"), given.pop("config"), **given)

@@ -198,6 +198,33 @@ def test_a_setting_edited_after_saving_is_named(tmp_path: Path, change: dict[str
     assert told in refusal(path)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("normalize", True), ("normalize", None), ("pooling", "max"), ("max_length", 12), ("prompts", {"query": "a "})],
+)
+def test_an_embedding_edited_after_saving_is_refused(tmp_path: Path, key: str, value: Any) -> None:
+    """1_Pooling/config.json, which other programs read, would say something else; a key left out is an edit too."""
+    path = save_tiny(tmp_path / "b", embedding=EmbeddingConfig(pooling="mean", normalize=value is None, max_length=40))
+    embedding = json.loads((path / "anaume.json").read_text("utf-8"))["embedding"]
+    if value is None:
+        del embedding[key]
+    else:
+        embedding[key] = value
+    edit_json(path / "anaume.json", embedding=embedding)
+    assert "its embedding (pooling, normalisation, max_length, prompts) or its fingerprints were edited" in refusal(
+        path
+    )
+
+
+@pytest.mark.parametrize("entry", [None, 3, "x", [], {}, {"bytes": "1", "sha256": "x"}, {"bytes": 1, "sha256": None}])
+@pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt"])
+def test_a_malformed_entry_of_the_files_is_one_line(tmp_path: Path, name: str, entry: Any) -> None:
+    path = save_tiny(tmp_path / "b")
+    files = json.loads((path / "anaume.json").read_text("utf-8"))["files"]
+    edit_json(path / "anaume.json", files={**files, name: entry})
+    assert "anaume.json" in refusal(path)
+
+
 def test_other_weights_of_the_same_size_are_found_by_verify(tmp_path: Path) -> None:
     """The load compares sizes; `verify` compares contents."""
     path = save_tiny(tmp_path / "b")
@@ -308,3 +335,16 @@ def test_parts_that_do_not_belong_together_are_not_saved(tmp_path: Path) -> None
     with pytest.raises(BundleError, match="max_length is 41, and the position table has 40"):
         save_tiny(tmp_path / "b", embedding=EmbeddingConfig(max_length=41))
     assert not (tmp_path / "b").exists()
+
+
+def test_weights_that_no_load_would_take_are_not_saved(tmp_path: Path) -> None:
+    """The bundle that is there stays: a training that diverged must not replace it."""
+    path = save_tiny(tmp_path / "b")
+    before = tensors_of(path)
+    parts = tiny_parts()
+    with torch.no_grad():
+        parts.model.encoder.layers[0].attention.qkv.weight[0, 0] = float("inf")
+    with pytest.raises(BundleError, match=r"nothing was saved: these weights hold NaN or infinite values, .*layer\.0"):
+        write_bundle(parts, path)
+    after = tensors_of(path)
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())

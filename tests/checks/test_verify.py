@@ -176,8 +176,8 @@ def test_other_words_and_settings_after_loading_are_found(monkeypatch, without_p
 
 
 def test_a_swapped_vocabulary_that_opens_is_found(monkeypatch, without_peers):
-    monkeypatch.setattr("anaume.bundle.read.manifest_format.check_tokenizer", lambda *given: None)
-    monkeypatch.setattr("anaume.bundle.read.manifest_format.check_files", lambda *given: None)
+    for check in ("check_tokenizer", "check_embedding", "check_files"):
+        monkeypatch.setattr(f"anaume.bundle.read.manifest_format.{check}", lambda *given: None)
     found = row(verify_bundle(tiny(), texts=TEXTS), "two lines of the vocabulary swapped")
     assert (found.status, found.measured) == ("failed", "opened")
 

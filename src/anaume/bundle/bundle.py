@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from anaume.bundle.embedding import EmbedReport, LongPolicy, embed_texts
+from anaume.bundle.embedding import EmbedReport, LongPolicy, checked_texts, embed_texts, require_finite
 from anaume.bundle.find import find_bundle
 from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
 from anaume.bundle.parts import BundleParts
@@ -46,6 +47,7 @@ class Bundle:
     """
 
     def __init__(self, parts: BundleParts, *, precision: Precision = "float32", device: str = "auto") -> None:
+        _check_embedding(parts)
         self.parts = parts
         self.precision: Precision = precision
         self._engines: dict[str, TorchEngine] = {}
@@ -69,8 +71,17 @@ class Bundle:
         heads      kinds that need no labels ("mlm", "nsp", ...), or name -> HeadConfig
         embedding  how texts become vectors; None = mean pooling without a warrant (embed warns)
 
-        Raises SettingsError (a ValueError) when the tokenizer and the config have different vocabulary sizes.
+        Raises SettingsError (a ValueError) when the tokenizer and the config have different vocabulary sizes, and for
+        other wrong arguments.
         """
+        if not isinstance(tokenizer, Tokenizer) or not isinstance(config, EncoderConfig):
+            raise SettingsError(
+                f"expected a Tokenizer and an EncoderConfig; got {type(tokenizer).__name__} and {type(config).__name__}"
+            )
+        if isinstance(heads, str):
+            raise SettingsError(f"heads must be a list of kinds, or name -> HeadConfig; got the one text {heads!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise SettingsError(f"seed must be a whole number; got {seed!r}")
         if tokenizer.vocab_size != config.vocab_size:
             raise SettingsError(
                 f"the tokenizer has {tokenizer.vocab_size} tokens but config.vocab_size is {config.vocab_size}: "
@@ -182,7 +193,8 @@ class Bundle:
 
         The vectors don't depend on how the texts are batched: float32 unit vectors agree within 1e-5. What was cut,
         unknown or unfit is in the report and in one AnaumeWarning. Raises SettingsError for a wrong argument,
-        DataError for a text that is no string or, under "error", is too long (both ValueErrors).
+        DataError for a text that is no string or, under "error", is too long, BundleError when the weights give no
+        finite numbers (all ValueErrors).
         """
         return self._embed(texts, as_, long, device, progress, fingerprint=self.fingerprint_for(long))
 
@@ -200,6 +212,7 @@ class Bundle:
         fingerprint  what `fingerprint_for(long)` gave just before; None = the weights are hashed here, once
 
         Nothing is warned about: each report's messages say what is true of its chunk; `EmbedTotals` sums reports up.
+        Nor are vectors checked to be finite: who writes them knows their rows, and refuses them by name.
         """
         fingerprint = self.fingerprint_for(long) if fingerprint is None else fingerprint
         for texts in chunks:
@@ -211,21 +224,19 @@ class Bundle:
         layers  which layers, 0 = input embeddings, negative from the end; None = the last one
 
         Texts over embedding.max_length tokens are refused (TokenizerError, a ValueError): cut vectors would not be the
-        text's.
+        text's. Raises SettingsError and DataError for wrong arguments, BundleError for weights that give no numbers.
         """
-        wanted = [-1] if layers is None else list(layers)
         count = self.config.num_hidden_layers + 1
-        for layer in wanted:
-            if not -count <= layer < count:
-                raise SettingsError(f"layer {layer} is not one of the {count} (0 = input, {count - 1} = last)")
+        wanted = _layers(layers, count)
         engine = self._engine(None)
         results = []
-        for text in texts:
+        for index, text in enumerate(checked_texts(texts)):
             encoding = self.tokenizer.encode(text, max_length=self.embedding.max_length, truncation="error")
             token_ids, attention_mask = pad([encoding.token_ids], self.tokenizer.pad_id)
             states = engine.hidden_states(Batch(token_ids, attention_mask)).hidden_states
             assert states is not None
             vectors = np.stack([states[layer][0].numpy() for layer in wanted])
+            require_finite(vectors[None], index)
             layers_named = tuple(layer % count for layer in wanted)
             results.append(TokenVectors(tuple(encoding.tokens), tuple(encoding.offsets), layers_named, vectors))
         return results
@@ -265,7 +276,7 @@ class Bundle:
         rows    token IDs, special ones included, of any lengths
         places  the place asked about in each row
 
-        Raises SettingsError (a ValueError) without an mlm head.
+        Raises SettingsError without an mlm head, BundleError for weights that give no numbers (both ValueErrors).
         """
         if "mlm" not in self.model.heads:
             heads = ", ".join(self.model.heads) or "none"
@@ -279,6 +290,7 @@ class Bundle:
             token_ids, attention_mask = pad([rows[index] for index in batch], self.tokenizer.pad_id)
             where = [places[index] for index in batch]
             result[batch] = engine.token_log_probabilities(Batch(token_ids, attention_mask), where, "mlm")
+        require_finite(result)
         return result
 
     def _embed(
@@ -313,3 +325,28 @@ class Bundle:
     def __repr__(self) -> str:
         shape = f"{self.config.num_hidden_layers} layers x {self.config.hidden_size}"
         return f"Bundle({self.parts.source or 'new'}, {shape}, {self.tokenizer.vocab_size} tokens, {self.precision})"
+
+
+def _check_embedding(parts: BundleParts) -> None:
+    embedding, longest = parts.embedding, parts.model.config.max_position_embeddings
+    if not isinstance(embedding, EmbeddingConfig):
+        raise SettingsError(f"embedding must be an EmbeddingConfig; got {type(embedding).__name__}")
+    if embedding.max_length > longest:
+        raise SettingsError(
+            f"embedding.max_length is {embedding.max_length}, and the position table has {longest} rows "
+            f"(max_position_embeddings): give EmbeddingConfig(max_length={longest}), or less"
+        )
+
+
+def _layers(layers: Sequence[int] | None, count: int) -> list[int]:
+    """Return layers as given, each checked to be one of `count`."""
+    try:
+        wanted = [-1] if layers is None else [operator.index(layer) for layer in layers]
+    except TypeError:
+        wanted = []
+    if not wanted or isinstance(layers, str):
+        raise SettingsError(f"layers must be a list of at least one whole number; got {layers!r}")
+    for layer in wanted:
+        if not -count <= layer < count:
+            raise SettingsError(f"layer {layer} is not one of the {count} (0 = input, {count - 1} = last)")
+    return wanted

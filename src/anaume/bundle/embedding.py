@@ -13,7 +13,7 @@ import numpy.typing as npt
 from anaume.config import EmbeddingConfig
 from anaume.data import pad, token_budget_batches
 from anaume.engines import Batch, Engine, Vectors
-from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
+from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError, nearest
 from anaume.logs import get_logger
 from anaume.tokenization import Encoding, Tokenizer, voicing_lost
 
@@ -109,12 +109,13 @@ def embed_texts(
 ) -> EmbedReport:
     """Embed texts; `Bundle.embed_report` says what the arguments mean and what is raised.
 
-    warn  False = what is to be said stands in the report alone: for calls that are part of a larger one
+    warn  False = what is to be said stands in the report alone, and vectors that are not finite are the caller's to
+          find: for calls that are part of a larger one
     """
-    texts = _checked(texts)
+    texts = checked_texts(texts)
     if long not in LONG_POLICIES:
         raise SettingsError(
-            f"long must be one of {', '.join(LONG_POLICIES)}; got {long!r}{nearest(long, LONG_POLICIES)}"
+            f"long must be one of {', '.join(LONG_POLICIES)}; got {long!r}{nearest(str(long), LONG_POLICIES)}"
         )
     prompt = _prompt(embedding, as_)
     vectors = np.zeros((len(texts), embedding_size), dtype=np.float32)
@@ -142,6 +143,8 @@ def embed_texts(
                 )
             chunk_coverage[cut] = 1.0
         coverage[rows] = chunk_coverage
+        if warn:
+            require_finite(vectors[rows], start)
     voiced = voicing_lost(tokenizer, texts)
     totals = EmbedTotals()
     totals.count(coverage, pieces, unknown, voiced)
@@ -151,10 +154,27 @@ def embed_texts(
     return EmbedReport(vectors, coverage, pieces, unknown, fingerprint, engine.precision, voiced, messages)
 
 
-def _checked(texts: Sequence[str]) -> Sequence[str]:
+def require_finite(vectors: npt.NDArray[np.float32], first: int = 0) -> None:
+    """Raise BundleError when the model gave NaN or infinite numbers for a text.
+
+    vectors  (n, ...), one entry a text; `first` is the number of the first text
+    """
+    broken = np.flatnonzero(~np.isfinite(vectors).reshape(len(vectors), -1).all(axis=1))
+    if len(broken):
+        raise BundleError(
+            f"the model gives NaN or infinite numbers for {len(broken)} of {len(vectors)} texts, first text "
+            f"{first + int(broken[0])}: its weights are damaged or overflow; load a sound checkpoint"
+        )
+
+
+def checked_texts(texts: Sequence[str]) -> list[str]:
+    """Return the texts as a list. Raises SettingsError for what is no list, DataError for a text that is no string."""
     if isinstance(texts, (str, bytes)):
         raise SettingsError(f"texts must be a list of strings; got one {type(texts).__name__}: put it into a list")
-    texts = list(texts)
+    try:
+        texts = list(texts)
+    except TypeError:
+        raise SettingsError(f"texts must be a list of strings; got {type(texts).__name__}") from None
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"text {index} must be a string; got {type(text).__name__}: {text!r:.60}")
@@ -162,6 +182,8 @@ def _checked(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _prompt(embedding: EmbeddingConfig, as_: str | None) -> str:
+    if as_ is not None and not isinstance(as_, str):
+        raise SettingsError(f"as_ must be the name of a prompt, or None; got {as_!r:.60}")
     name = embedding.default_prompt if as_ is None else as_
     if name is None:
         return ""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anaume.bundle.files import inside, read_object, sha256_of
+from anaume.bundle.fingerprint import vector_fingerprint
 from anaume.bundle.parts import Fingerprints
 from anaume.bundle.record import TrainingRecord
 from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig
@@ -79,7 +80,7 @@ def read_manifest(directory: Path) -> Manifest:
         return Manifest(
             anaume_version=str(content["anaume_version"]),
             fingerprints=Fingerprints(**content["fingerprints"]),
-            files=dict(content["files"]),
+            files=_files(content["files"]),
             rules=TokenizerRules.from_dict(tokenizer["rules"]),
             vocab_size=tokenizer["vocab_size"],
             vocab_checks=tokenizer["vocab_checks"],
@@ -94,6 +95,25 @@ def read_manifest(directory: Path) -> Manifest:
         raise BundleError(f"{path}: lacks {error}: was it edited?") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise BundleError(f"{path}: malformed: {error}") from error
+
+
+def check_embedding(tokenizer: Tokenizer, manifest: Manifest, where: Path) -> None:
+    """Raise BundleError when pooling, lengths or prompts are not those the vectors' fingerprint was saved for."""
+    saved = manifest.fingerprints
+    if vector_fingerprint(tokenizer, saved.weights, manifest.embedding) != saved.vector:
+        raise BundleError(
+            f"{where / FILE}: its embedding (pooling, normalisation, max_length, prompts) or its fingerprints were "
+            "edited after the bundle was saved: they no longer belong together; restore the file, and make such "
+            "changes with Bundle.with_embedding(...) and save"
+        )
+
+
+def _files(told: Any) -> dict[str, dict[str, Any]]:
+    """Return the table of files, each entry checked: nothing for the card, size and sha256 for the rest."""
+    for name, entry in told.items():
+        if name != CARD and (type(entry["bytes"]) is not int or not isinstance(entry["sha256"], str)):
+            raise TypeError(f"files: {name!r} needs bytes, a whole number, and sha256, a text; got {entry!r:.80}")
+    return dict(told)
 
 
 def describe_files(directory: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -119,9 +139,9 @@ def check_files(directory: Path, manifest: Manifest, *, weights: bool = False) -
         if not file.is_file():
             raise BundleError(f"{directory}: {name} is missing: copy the whole bundle")
         size = file.stat().st_size
-        if name.endswith(_WEIGHTS) and size != told.get("bytes"):
-            raise BundleError(f"{file}: {size:,} bytes, and {told.get('bytes'):,} were saved: truncated? Copy it again")
-        if (weights or not name.endswith(_WEIGHTS)) and sha256_of(file) != told.get("sha256"):
+        if name.endswith(_WEIGHTS) and size != told["bytes"]:
+            raise BundleError(f"{file}: {size:,} bytes, and {told['bytes']:,} were saved: truncated? Copy it again")
+        if (weights or not name.endswith(_WEIGHTS)) and sha256_of(file) != told["sha256"]:
             raise BundleError(
                 f"{file} was changed after the bundle was saved (its sha256 differs from anaume.json): restore it, or "
                 "import the directory anew without anaume.json if the change is meant"

@@ -97,6 +97,7 @@ def _read_own(directory: Path) -> BundleParts:
     # The tokenizer first: its message can say which word was changed, a hash can't.
     tokenizer = Tokenizer.from_directory(directory)
     manifest_format.check_tokenizer(tokenizer, manifest, directory)
+    manifest_format.check_embedding(tokenizer, manifest, directory)
     manifest_format.check_files(directory, manifest)
     _check_vocab_size(tokenizer, manifest.encoder, directory)
 

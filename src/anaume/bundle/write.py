@@ -16,12 +16,12 @@ from anaume.bundle import sentence_transformers
 from anaume.bundle.card import write_card
 from anaume.bundle.checkpoint import published_tensors
 from anaume.bundle.directory import save_directory
-from anaume.bundle.files import json_text, write_text
+from anaume.bundle.files import json_text, some, write_text
 from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
 from anaume.bundle.format import CARD, FILE, HEADS_FILE, Manifest, describe_files, vocab_checks
 from anaume.bundle.huggingface import published_class, write_config
 from anaume.bundle.parts import BundleParts, Fingerprints
-from anaume.bundle.weights import SAFETENSORS
+from anaume.bundle.weights import SAFETENSORS, not_finite
 from anaume.errors import AnaumeWarning, BundleError
 from anaume.logs import get_logger
 
@@ -38,6 +38,12 @@ def write_bundle(parts: BundleParts, path: str | Path) -> None:
     model = parts.model
     architecture = published_class(model.config, model.head_configs)
     theirs, rest = published_tensors(model, architecture)
+    bad = not_finite({**theirs, **rest})
+    if bad:
+        raise BundleError(
+            f"{path}: nothing was saved: these weights hold NaN or infinite values, and no load would take them: "
+            f"{some(bad)}; go back to a sound checkpoint (the training diverged?)"
+        )
     weights = weights_fingerprint(model)
     fingerprints = Fingerprints(
         tokenizer=parts.tokenizer.fingerprint,

@@ -128,7 +128,10 @@ class TorchEngine:
     def _eval_twin(self) -> Bert:
         tensors = list(self._source.parameters())
         # A shared tensor shows every change by itself; a converted copy is stale once the original has changed.
-        shared = self._dtype == torch.float32 and all(tensor.device == self._device for tensor in tensors)
+        # A model that the caller has made half or double still runs in the precision that was asked for.
+        shared = self._dtype == torch.float32 and all(
+            tensor.dtype == torch.float32 and tensor.device == self._device for tensor in tensors
+        )
         state = tuple((tensor.data_ptr(), 0 if shared else _version(tensor)) for tensor in tensors)
         held = self._twin
         if held is not None and held.state == state and (shared or torch.equal(torch.cat(held.looks), held.seen)):
