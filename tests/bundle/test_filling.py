@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from anaume import Bundle, DataError, EncoderConfig, SettingsError, Tokenizer
+from anaume import Bundle, BundleError, DataError, EncoderConfig, SettingsError, Tokenizer
 
 TEXTS = ["the dog is cute", "the cat is small", "my dog plays", "dogs and cats play outside"]
 
@@ -127,3 +129,36 @@ def test_a_bundle_without_the_head_says_what_it_has() -> None:
     config = EncoderConfig(vocab_size=tokenizer.vocab_size, hidden_size=8, num_hidden_layers=1)
     with pytest.raises(SettingsError, match="needs a masked-word head, and this bundle has: none"):
         Bundle.new(tokenizer, config).fill("the [MASK]")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        (None, {}, "the text must be a string; got NoneType"),
+        (["the [MASK]"], {}, "the text must be a string; got list"),
+        ("the [MASK]", {"top_k": 2.5}, "top_k must be a whole number and at least 1; got 2.5"),
+        ("the [MASK]", {"max_pieces": "2"}, "max_pieces must be a whole number and at least 1; got '2'"),
+        ("the [MASK]", {"candidates": "dog"}, "candidates must be a list of words; got 'dog'"),
+        ("the [MASK]", {"candidates": 3}, "candidates must be a list of words; got 3"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(bundle: Bundle, text: Any, options: dict[str, Any], says: str) -> None:
+    """A single word would be taken for its letters."""
+    with pytest.raises(SettingsError, match=says):
+        bundle.fill(text, **options)
+
+
+def test_candidates_may_come_one_by_one(bundle: Bundle) -> None:
+    words = ["dog", "cat"]
+    filled = bundle.fill("[MASK] and [MASK]", candidates=words)
+    assert bundle.fill("[MASK] and [MASK]", candidates=(word for word in words)) == filled
+    assert bundle.fill("[MASK] and [MASK]", candidates=np.array(words)) == filled
+
+
+def test_weights_that_give_no_numbers_are_refused(bundle: Bundle) -> None:
+    broken = copy.deepcopy(bundle)
+    with torch.no_grad():
+        broken.model.embeddings.layer_norm.weight.fill_(float("nan"))
+    for use in (lambda: broken.fill("the [MASK]"), lambda: broken.score("the dog")):
+        with pytest.raises(BundleError, match="gives NaN or infinite numbers for"):
+            use()

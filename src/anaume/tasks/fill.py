@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,10 +92,12 @@ def fill_blanks(
 
     Raises DataError without a blank, for a text too long, and for a candidate the vocabulary can't spell.
     """
-    if top_k < 1 or max_pieces < 1:
-        raise SettingsError(f"top_k and max_pieces must be at least 1; got {top_k} and {max_pieces}")
-    if candidates is not None and not candidates:
-        raise SettingsError("candidates must hold at least one word")
+    if not isinstance(text, str):
+        raise SettingsError(f"the text must be a string; got {type(text).__name__}")
+    for name, number in (("top_k", top_k), ("max_pieces", max_pieces)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise SettingsError(f"{name} must be a whole number and at least 1; got {number!r}")
+    candidates = _words(candidates)
     parts = text.split(_MASK)
     if len(parts) < 2:
         raise DataError(f"no blank to fill: write {_MASK} where a word is missing; got {text!r:.80}")
@@ -178,6 +180,17 @@ def _guess(tokenizer: Tokenizer, pieces: tuple[int, ...], score: float) -> Guess
     tokens = tuple(tokenizer.vocab[piece] for piece in pieces)
     text = tokens[0] + "".join(token.removeprefix("##") for token in tokens[1:])
     return Guess(text, tokens, math.exp(score))
+
+
+def _words(candidates: Sequence[str] | None) -> list[str] | None:
+    if candidates is None:
+        return None
+    if isinstance(candidates, str) or not isinstance(candidates, Iterable):
+        raise SettingsError(f"candidates must be a list of words; got {candidates!r:.60}: put one word into a list")
+    words = list(candidates)
+    if not words:
+        raise SettingsError("candidates must hold at least one word")
+    return words
 
 
 def _joined(parts: Sequence[list[int]], mask_id: int) -> list[int]:
