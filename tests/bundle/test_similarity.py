@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from anaume.bundle import similarity
 from anaume.errors import DataError, SettingsError
@@ -50,3 +51,19 @@ def test_a_vector_that_is_not_finite_is_named(value):
         similarity(broken, np.ones((1, 2)))
     with pytest.raises(DataError, match=r"row 2 of b is not finite$"):
         similarity(np.ones((1, 2)), broken)
+
+
+@pytest.mark.parametrize("size", [3e38, 1e-12, 1e-30, 1e-44])
+def test_very_long_and_very_short_vectors_have_a_direction_too(size):
+    """Squares of such numbers are infinite or zero in float32."""
+    vectors = np.array([[size, size], [size, -size], [1.0, 0.0]], dtype=np.float32)
+    assert np.allclose(similarity(vectors, vectors[:1])[:, 0], [1.0, 0.0, 0.5**0.5], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["a", "b"], [[1.0], [1.0, 2.0]], [1j, 2.0], torch.ones(2).bfloat16(), torch.ones(2).requires_grad_()],
+)
+def test_what_is_no_array_of_numbers_is_refused(wrong):
+    with pytest.raises(SettingsError, match="b must be vectors of one size, as an array of real numbers"):
+        similarity([1.0, 2.0], wrong)

@@ -195,6 +195,13 @@ def test_static_neighbours_come_from_the_token_table(bundle):
     assert report.contextual == ()
 
 
+def test_a_word_is_never_its_own_neighbour(bundle):
+    every = trace_neighbours(bundle, "dog", top_k=10**6).static
+    assert len(every) == bundle.tokenizer.vocab_size - 1
+    assert "dog" not in [neighbour.word for neighbour in every]
+    assert all(-1.0 <= neighbour.cosine <= 1.0 for neighbour in every)
+
+
 def test_contextual_neighbours_are_words_of_other_sentences(bundle):
     report = trace_neighbours(bundle, "bank", sentence=SENTENCES[0], sentences=SENTENCES, top_k=20)
     assert {neighbour.sentence for neighbour in report.contextual} == {1, 2, 3}, "not the sentence itself"

@@ -50,8 +50,9 @@ def trace_neighbours(
     table = bundle.model.embeddings.token_embeddings.weight.detach().float().cpu().numpy()
     vocab = bundle.tokenizer.vocab
     cosines = similarity(table[ids].mean(axis=0), table[: len(vocab)])[0]
-    cosines[ids] = -2.0
-    static = tuple(Neighbour(vocab[i], float(cosines[i]), None) for i in np.argsort(-cosines)[:top_k].tolist())
+    others = np.setdiff1d(np.arange(len(vocab)), ids)
+    nearest = others[np.argsort(-cosines[others], kind="stable")[:top_k]]
+    static = tuple(Neighbour(vocab[i], float(cosines[i]), None) for i in nearest.tolist())
     contextual: tuple[Neighbour, ...] = ()
     if sentence is not None:
         contextual = _contextual(bundle, word, sentence, sentences, top_k)
