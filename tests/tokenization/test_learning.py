@@ -130,6 +130,16 @@ def test_files_and_texts(tmp_path):
     assert lone.token_to_id("ab") is not None
 
 
+def test_a_byte_order_mark_is_no_character(tmp_path):
+    """DAT-02"""
+    path = tmp_path / "marked.txt"
+    path.write_bytes("\ufeff東京に住む\r\n京都に住む\n".encode())
+    marked, plain = (
+        Tokenizer.train(source, vocab_size=60, words="mecab") for source in (path, ["東京に住む", "京都に住む"])
+    )
+    assert marked.vocab == plain.vocab
+
+
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [
@@ -137,6 +147,9 @@ def test_files_and_texts(tmp_path):
         (["", " \u200b"], DataError, "no words to learn from: 2 texts"),
         ("no/such/file.txt", SettingsError, "there is no file 'no/such/file.txt'"),
         ([b"abc"], SettingsError, "every text must be a str; got bytes"),
+        ([None], SettingsError, "every text must be a str; got NoneType"),
+        (b"abc", SettingsError, "a text file or an iterable of texts was expected; got bytes"),
+        (None, SettingsError, "a text file or an iterable of texts was expected; got NoneType"),
     ],
 )
 def test_wrong_sources(source, error, message):
@@ -159,8 +172,31 @@ def test_wrong_numbers(name):
     arguments = {"vocab_size": 20} | {name: 0}
     with pytest.raises(SettingsError, match=f"{name} must be a whole number from 1; got 0"):
         learn_vocabulary(["a"], TokenizerRules(), **arguments)
+    if name != "limit_alphabet":
+        with pytest.raises(SettingsError, match=f"{name} must be a whole number from 1; got None"):
+            learn_vocabulary(["a"], TokenizerRules(), **(arguments | {name: None}))
 
 
 def test_min_frequency():
     assert "ab" in Tokenizer.train(["ab ab"], vocab_size=20).vocab
     assert "ab" not in Tokenizer.train(["ab ab"], vocab_size=20, min_frequency=3).vocab
+
+
+@pytest.mark.parametrize("vocab_size", [10**12, 2**70])
+def test_a_size_beyond_all_memory_is_as_good_as_any_that_is_large_enough(vocab_size):
+    """The trainer would set aside memory for as many entries as it is told, and end the process."""
+    texts = ["the dog is cute", "the dog plays", "dogs"]
+    large = Tokenizer.train(texts, vocab_size=vocab_size, min_frequency=1)
+    assert large.vocab == Tokenizer.train(texts, vocab_size=1_000, min_frequency=1).vocab
+    assert {"the", "dog", "dogs", "plays", "cute"} <= set(large.vocab)
+    assert Tokenizer.train(texts, vocab_size=100, min_frequency=vocab_size).training_report.size < 50
+
+
+def test_words_that_will_be_unknown_teach_nothing():
+    """And cost no time: the trainer's grows with the square of a word's length."""
+    long = "ab" * 100_000
+    tokenizer = Tokenizer.train(["dog dog", long, long], vocab_size=100)
+    assert {"dog", "a", "##b"} <= set(tokenizer.vocab)
+    assert "ab" not in tokenizer.vocab
+    assert tokenizer.encode(long).tokens[1:-1] == ["[UNK]"]
+    assert "ab" in Tokenizer.train(["dog dog", "ab" * 60, "ab" * 60], vocab_size=100, max_word_characters=120).vocab

@@ -64,6 +64,8 @@ def test_an_unknown_key_is_refused_with_the_nearest_name():
         ({"nfkc": 1}, "nfkc must be true or false"),
         ({"max_word_characters": 0}, "from 1; got 0"),
         ({"max_word_characters": True}, "from 1; got True"),
+        ({"max_word_characters": 10**30}, "max_word_characters must be at most"),
+        ({"protected": 3}, "protected must be a list of strings; got 3"),
         ({"mask_token": ""}, "mask_token must be a non-empty string"),
         ({"mask_token": "[PAD]"}, "the five special tokens must differ"),
         ({"protected": "C++"}, "protected must be a list of strings"),

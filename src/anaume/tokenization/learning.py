@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,7 @@ from anaume.tokenization.rules import TokenizerRules
 
 # Words travel to the trainer in texts of this many; large enough that Python's share is small.
 _WORDS_A_TEXT = 2_000
+_END = object()
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -62,13 +64,11 @@ def learn_vocabulary(
     file that can't be read or texts without a single word. Warns when kana lose their voicing marks, or characters
     are lost to limit_alphabet.
     """
-    for name, value in (
-        ("vocab_size", vocab_size),
-        ("min_frequency", min_frequency),
-        ("limit_alphabet", limit_alphabet),
-    ):
-        if value is not None and (type(value) is not int or value < 1):
+    for name, value in (("vocab_size", vocab_size), ("min_frequency", min_frequency)):
+        if type(value) is not int or value < 1:
             raise SettingsError(f"{name} must be a whole number from 1; got {value!r}")
+    if limit_alphabet is not None and (type(limit_alphabet) is not int or limit_alphabet < 1):
+        raise SettingsError(f"limit_alphabet must be a whole number from 1; got {limit_alphabet!r}")
     counter = _WordCounter(rules)
     words, texts = counter.count(_texts(source))
     if not words:
@@ -93,7 +93,12 @@ def learn_vocabulary(
         )
     vocab = first
     if rules.subwords == "wordpiece":
-        usable = {word: count for word, count in words.items() if not lost or lost.isdisjoint(word)}
+        # What will be one [UNK] teaches nothing, and a word of a book's length would take the trainer hours.
+        usable = {
+            word: count
+            for word, count in words.items()
+            if len(word) <= rules.max_word_characters and (not lost or lost.isdisjoint(word))
+        }
         vocab = _learn_pieces(usable, first, vocab_size, min_frequency)
     total = characters.total()
     lost_count = sum(characters[character] for character in lost)
@@ -153,12 +158,15 @@ def _alphabet(characters: Counter[str], limit: int | None) -> tuple[set[str], se
 
 
 def _learn_pieces(words: dict[str, int], first: list[str], vocab_size: int, min_frequency: int) -> list[str]:
+    # Every piece learned joins two places of some word: there can be no more, and the trainer sets aside memory for as
+    # many entries as it is told.
+    most = len(first) + sum(len(word) - 1 for word in words)
     blank = RustTokenizer(models.WordPiece(unk_token=first[1]))
     # A line end is in no word: BERT rules and MeCab both treat it as a blank.
     blank.pre_tokenizer = pre_tokenizers.Split(Regex("\n"), "removed")
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
+        vocab_size=min(vocab_size, most),
+        min_frequency=min(min_frequency, sys.maxsize),
         limit_alphabet=len(first),
         special_tokens=first,
         show_progress=False,
@@ -195,9 +203,11 @@ def _texts(source: Iterable[str | Path] | str | Path) -> Iterator[str]:
             )
         yield from _lines(Path(source))
         return
+    if isinstance(source, bytes) or not isinstance(source, Iterable):
+        raise SettingsError(f"a text file or an iterable of texts was expected; got {type(source).__name__}")
     items: Iterator[Any] = iter(source)
-    head = next(items, None)
-    if head is None:
+    head = next(items, _END)
+    if head is _END:
         return
     as_files = isinstance(head, Path) or (isinstance(head, str) and len(head) < 1_000 and os.path.isfile(head))
     for item in chain([head], items):
@@ -214,9 +224,11 @@ def _lines(path: Path) -> Iterator[str]:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    yield line.decode("utf-8")
+                    text = line.decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise DataError(f"{path}, line {number}: not UTF-8 at byte {error.start} of the line") from error
+                # A byte order mark is no character of the text; MeCab would make it one.
+                yield text.removeprefix("\ufeff") if number == 1 else text
     except OSError as error:
         raise DataError(f"can't read {path}: {error.strerror}") from error
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -77,6 +78,8 @@ class TokenizerRules:
             )
         if type(self.max_word_characters) is not int or self.max_word_characters < 1:
             raise SettingsError(f"max_word_characters must be a whole number from 1; got {self.max_word_characters!r}")
+        if self.max_word_characters > sys.maxsize:
+            raise SettingsError(f"max_word_characters must be at most {sys.maxsize}; got {self.max_word_characters}")
         self._check_specials()
         self._check_protected()
         if mecab:
@@ -99,7 +102,8 @@ class TokenizerRules:
             raise SettingsError(f"the five special tokens must differ; got {', '.join(self.specials)}")
 
     def _check_protected(self) -> None:
-        if isinstance(self.protected, str) or not all(isinstance(item, str) for item in self.protected):
+        listed = isinstance(self.protected, Iterable) and not isinstance(self.protected, str)
+        if not listed or not all(isinstance(item, str) for item in self.protected):
             raise SettingsError(f"protected must be a list of strings; got {self.protected!r}")
         protected = tuple(self.protected)
         for item in protected:
