@@ -177,6 +177,12 @@ def test_settings_are_checked(tmp_path, how):
         open_text(put(tmp_path, b"a"), **how)
 
 
+def test_a_closed_stdin_is_said(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match="is closed, so there is nothing to read"):
+        open_text("-")
+
+
 def test_stdin_is_read_as_bytes_and_left_open(monkeypatch):  # CLI-01: no CR of a CRLF
     stdin = Stdin("\ufeff一\r\nb\r\n".encode())
     monkeypatch.setattr(sys, "stdin", stdin)

@@ -180,6 +180,8 @@ def open_text(path: str | Path, *, encoding: str = "utf-8", errors: DecodeErrors
     """
     name = source_name(path)
     if str(path) == STDIN:
+        if sys.stdin is None:
+            raise DataError("stdin ('-') is closed, so there is nothing to read; name a file, or pipe the texts in")
         return open_text_stream(cast(BinaryIO, sys.stdin.buffer), name, encoding=encoding, errors=errors, owned=False)
     try:
         source = open(path, "rb")  # noqa: SIM115  TextFile closes it
