@@ -13,7 +13,9 @@ def written(path, entries, end="\n"):
     return path
 
 
-@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\u3000", " ", ""])
+@pytest.mark.parametrize(
+    "odd", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\u3000", " ", "", " z\u3000"]
+)
 def test_only_a_line_end_ends_a_line(tmp_path, odd):
     """VOC-01: a separator, a blank or an empty line is one entry; later ids never shift; saved byte for byte."""
     path = written(tmp_path / "vocab.txt", [*SPECIALS, "x", odd, "y"])
