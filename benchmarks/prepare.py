@@ -10,6 +10,7 @@ from pathlib import Path
 
 from anaume.checks.machine import describe_machine
 from anaume.data import prepare_corpus
+from anaume.data.workers import usable_cores
 from anaume.errors import AnaumeWarning
 from anaume.tokenization import Tokenizer
 from benchmarks import harness
@@ -17,7 +18,7 @@ from benchmarks.harness import Peer
 from benchmarks.texts import paragraphs
 
 RUST = "tokenizers.encode_batch, texts in memory"
-PROCESSES, HERE = "prepare_corpus, a process a core", "prepare_corpus, this process only"
+PROCESSES, CHOSEN = "prepare_corpus, a process a core", "prepare_corpus as it chooses"
 A_DOCUMENT, AT_ONCE = 20, 1_000
 
 
@@ -58,7 +59,7 @@ def main() -> None:
 
             return run
 
-        peers = [Peer(RUST, rust), Peer(PROCESSES, prepare(None)), Peer(HERE, prepare(0))]
+        peers = [Peer(RUST, rust), Peer(PROCESSES, prepare(usable_cores())), Peer(CHOSEN, prepare(None))]
         about = {"commit": harness.commit(), "versions": harness.versions(), "texts": count, "repeats": repeats}
         results = harness.Results("prepare", about, fresh=given.fresh)
         tokens = {peer.name: results.remember(f"tokens: {peer.name}", peer.prepare()) for peer in peers}

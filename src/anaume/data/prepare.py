@@ -61,8 +61,10 @@ SHARD_CHARACTERS = 1 << 24
 
 _TASK_CHARACTERS = 1 << 19
 _SPOOL, _HASHES = "stdin", "hashes"
-# Below this, starting processes costs more than they save.
+# Below this, starting processes costs more than they save. Under the BERT rules seven tenths of the work is Rust's,
+# which uses all cores from one process too.
 _WORTH_PROCESSES = {"bert": 4_000_000, "mecab": 300_000}
+_WORTH_CORES = {"bert": 4, "mecab": 2}
 _MOST_WORKERS = 8  # of its own accord: each needs memory, and one process reads for all
 
 
@@ -145,7 +147,8 @@ def prepare_corpus(
     near_duplicates: leave out documents, too, of whose runs of five words this share or more (0.8 is usual) is in an
         earlier one that stays: see `near`, needs rensa (extra `dedup`), and about 2.4 KB of memory a document, which is
         said before it begins. Its memory is not bounded as the rest is.
-    workers: processes that tokenise; None = one a core, at most eight, and none for little text.
+    workers: processes that tokenise; None = one a core, at most eight, and none (0: this process does it) for little
+        text, or under the BERT rules on fewer than four cores.
     overwrite: replace a corpus that is there. Without it, one from the same sources and settings is left as it is
         (`finished_before`), and any other is refused, naming what differs.
     progress: is told how far it is.
@@ -483,7 +486,7 @@ class _ShardMaker:
         return _Filling(split, number, name, done=entry is not None)
 
     def _submit(self, shard: _Filling, *, last: bool) -> None:
-        while len(self.waiting) > 2 * self.pool.count:
+        while len(self.waiting) > 2 * (self.pool.count or 1):
             self._collect()
         self.waiting.append((shard, self.pool.submit(shard.task), last))
         shard.task, shard.task_size, shard.begun = [], 0, True
@@ -580,9 +583,10 @@ def _check(
 def _worker_count(workers: int | None, tokenizer: Tokenizer, characters: int) -> int:
     if workers is not None:
         return workers
-    if characters < _WORTH_PROCESSES[tokenizer.rules.words]:
+    words, cores = tokenizer.rules.words, usable_cores()
+    if characters < _WORTH_PROCESSES[words] or cores < _WORTH_CORES[words]:
         return 0
-    return min(usable_cores(), _MOST_WORKERS)
+    return min(cores, _MOST_WORKERS)
 
 
 def _sources(inputs: Inputs, tell: Progress) -> list[dict[str, Any]]:

@@ -27,7 +27,8 @@ from anaume.tokenization import Tokenizer
 class Workers:
     """Tokenises runs of documents in `count` processes, or with 0 in this one.
 
-    submit() gives a future; the caller bounds how many it holds.
+    submit() gives a future; the caller bounds how many it holds. In this process two threads take turns: while Rust
+    encodes for one, with all cores and without Python's lock, the other finds sentences.
     """
 
     def __init__(self, tokenizer: Tokenizer, language: str | None, count: int) -> None:
@@ -35,18 +36,14 @@ class Workers:
         self._here = DocumentEncoder(tokenizer, language) if count == 0 else None
         self._all = [_start() for _ in range(count)]
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
-        self._threads = ThreadPoolExecutor(max_workers=max(count, 1), thread_name_prefix="anaume-tokenise")
+        self._threads = ThreadPoolExecutor(max_workers=count or 2, thread_name_prefix="anaume-tokenise")
         for process in self._all:
             _send(process, (tokenizer, language))
             self._idle.put(process)
 
     def submit(self, documents: Sequence[Document]) -> Future[Tokenised]:
         """Tokenise documents, in order."""
-        if self._here is None:
-            return self._threads.submit(self._ask, documents)
-        done: Future[Tokenised] = Future()
-        done.set_result(self._here(documents))
-        return done
+        return self._threads.submit(self._here or self._ask, documents)
 
     def _ask(self, documents: Sequence[Document]) -> Tokenised:
         process = self._idle.get()
