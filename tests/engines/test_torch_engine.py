@@ -238,7 +238,7 @@ def test_other_precisions_are_refused():
         TorchEngine(tiny_bert(), MEAN, precision="float16")
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:99", "", "cpu:x", "meta"])
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "", "cpu:x", "meta", None, 2.5])
 def test_a_device_that_is_not_there_is_refused(device):
     with pytest.raises(SettingsError, match="can't be used here") as refusal:
         pick_device(device)

@@ -346,3 +346,10 @@ class TestFilesThatDisagree:
         tokenizer = Tokenizer.from_directory(tmp_path)
         assert not tokenizer.rules.lower_case
         assert any("transformers 5 would take do_lower_case=True" in note for note in tokenizer.notes)
+
+
+@pytest.mark.parametrize("read", [Tokenizer.from_directory, Tokenizer.from_file, Tokenizer.from_vocab])
+@pytest.mark.parametrize("name", ["a" * 5_000, "a\0b"])
+def test_a_name_no_file_system_takes(read, name):
+    with pytest.raises(TokenizerError):
+        read(name)

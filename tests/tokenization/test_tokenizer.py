@@ -82,6 +82,13 @@ def test_many_threads_agree_with_one():
         (lambda t: t.encode_batch(["abc"], "abc"), "a single string came"),
         (lambda t: t.encode_batch(["a"], ["a", "b"]), "got 1 and 2"),
         (lambda t: t.encode(["already", "cut"]), "item 0 is list"),
+        (lambda t: t.encode_batch(None), "a list of texts was expected; got NoneType"),
+        (lambda t: t.encode_batch(["a"], 3), "a list of texts was expected; got int"),
+        (lambda t: t.windows("a", max_length=None, stride=0), "max_length must be a whole number; got None"),
+        (lambda t: t.decode(None), "token ids must be a list of whole numbers"),
+        (lambda t: t.decode("abc"), "token ids must be a list of whole numbers"),
+        (lambda t: t.decode([5.0]), "token ids must be a list of whole numbers"),
+        (lambda t: t.decode([[5, 6]]), "token ids must be a list of whole numbers, of one text"),
     ],
 )
 def test_what_is_no_text_is_refused(call, message):

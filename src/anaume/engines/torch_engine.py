@@ -36,7 +36,7 @@ def pick_device(device: str) -> torch.device:
     try:
         chosen = torch.device(device)
         torch.empty(1, device=chosen).cpu()  # some devices hold no values
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise SettingsError(f"device {device!r} can't be used here (try auto or cpu): {reason}") from None
     return chosen

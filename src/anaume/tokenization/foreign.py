@@ -5,6 +5,7 @@ A directory is read into rules or refused by the name of what the rules can't ex
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,7 @@ _FLAGS = {"do_lower_case": "lower_case", "strip_accents": "strip_accents", "toke
 def read_directory(path: str | Path) -> Read:
     """Read a directory: tokenizer.json with tokenizer_config.json, else vocab.txt with it. Raises TokenizerError."""
     folder = Path(path)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike Path.is_dir, False for a name no file system takes
         raise TokenizerError(f"a directory with tokenizer files was expected; {folder} is none")
     config_path = folder / "tokenizer_config.json"
     with well_formed(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -188,6 +189,8 @@ class Tokenizer:
         Offsets are positions in the whole text; the windows together hold every piece, and an empty text gives one.
         Raises TokenizerError when the question leaves no room, SettingsError for wrong arguments.
         """
+        if max_length is None:
+            raise SettingsError("max_length must be a whole number; got None")
         texts, pairs = ([text], None) if question is None else ([question], [text])
         check_max_length(max_length, 1 if question is None else 2)
         pieces = self._pieces(texts, pairs)[0]
@@ -225,11 +228,12 @@ class Tokenizer:
         """Return readable text: "##" pieces joined, blanks before punctuation removed; characters joined as they are.
 
         What normalisation removed (case, accents, blanks) can't come back; for text as it was written, cut the
-        original by the offsets. Raises TokenizerError for an id outside the vocabulary.
+        original by the offsets. Raises TokenizerError for an id outside the vocabulary, SettingsError for what is no
+        list of ids.
         """
         tokens = []
         specials = {self.pad_id, self.cls_id, self.sep_id, self.mask_id}
-        for token_id in token_ids:
+        for token_id in _whole_numbers(token_ids):
             if not 0 <= token_id < len(self._vocab):
                 raise TokenizerError(f"token id {token_id} is outside the vocabulary of {len(self._vocab)} entries")
             if keep_special or token_id not in specials:
@@ -252,11 +256,21 @@ def first_difference(one: Tokenizer, other: Tokenizer) -> tuple[int, str | None,
 
 
 def _checked(texts: Iterable[str]) -> list[str]:
-    rows = list(texts)
+    try:
+        rows = list(texts)
+    except TypeError:
+        raise SettingsError(f"a list of texts was expected; got {type(texts).__name__}") from None
     for index, text in enumerate(rows):
         if not isinstance(text, str):  # the library would take a list of two for a pair
             raise SettingsError(f"every text must be a str; item {index} is {type(text).__name__}")
     return rows
+
+
+def _whole_numbers(token_ids: Iterable[int]) -> list[int]:
+    try:
+        return [operator.index(token_id) for token_id in token_ids]
+    except TypeError:
+        raise SettingsError(f"token ids must be a list of whole numbers, of one text; got {token_ids!r:.60}") from None
 
 
 def _rebuild(vocab: list[str], rules: dict[str, Any], notes: tuple[str, ...], report: Any) -> Tokenizer:

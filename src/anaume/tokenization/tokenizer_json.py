@@ -212,7 +212,7 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_bytes().decode("utf-8"))
     except FileNotFoundError:
         raise TokenizerError(f"no file {path}") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # also a NUL in the name, and numbers of thousands of digits
         raise TokenizerError(f"{path} is not readable as JSON: {error}") from error
     if not isinstance(content, dict):
         raise TokenizerError(f"{path} must hold a JSON object; it holds a {type(content).__name__}")
