@@ -92,6 +92,14 @@ def test_unreadable_files_are_refused(tmp_path, content, message):
     assert str(path) in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_what_is_no_path_is_told(name):
+    """TOK-14"""
+    for read in (Tokenizer.from_vocab, Tokenizer.from_file):
+        with pytest.raises(TokenizerError, match="is no path"):
+            read(name)
+
+
 def test_an_entry_with_a_line_end_cant_be_written(tmp_path):
     with pytest.raises(TokenizerError, match="holds a line end"):
         write_vocab(["a\nb"], tmp_path / "vocab.txt")
