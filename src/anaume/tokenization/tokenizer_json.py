@@ -214,8 +214,6 @@ def read_json(path: Path) -> dict[str, Any]:
         raise TokenizerError(f"no file {path}") from None
     except (OSError, ValueError, RecursionError) as error:  # also a NUL in the name, and numbers of thousands of digits
         raise TokenizerError(f"{path} is not readable as JSON: {error}") from error
-    except ValueError as error:  # a NUL, or a lone surrogate
-        raise TokenizerError(f"{str(path)!r} is no path: {error}") from error
     if not isinstance(content, dict):
         raise TokenizerError(f"{path} must hold a JSON object; it holds a {type(content).__name__}")
     return content

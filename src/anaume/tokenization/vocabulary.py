@@ -26,9 +26,7 @@ def read_vocab(path: str | Path) -> list[str]:
         raise TokenizerError(
             f"{path} is not UTF-8 at byte {error.start}; a vocab.txt must be saved as UTF-8"
         ) from error
-    except ValueError as error:  # a NUL, or a lone surrogate
-        raise TokenizerError(f"{str(path)!r} is no path: {error}") from error
-    except ValueError as error:  # a NUL in the name
+    except ValueError as error:  # a NUL in the name, or a lone surrogate
         raise TokenizerError(f"{str(path)!r} is no path: {error}") from error
     if text.startswith("\ufeff"):
         raise TokenizerError(f"{path} starts with a byte order mark, which would join its first entry; save it without")
