@@ -155,6 +155,10 @@ def test_candidates_may_come_one_by_one(bundle: Bundle) -> None:
     assert bundle.fill("[MASK] and [MASK]", candidates=np.array(words)) == filled
 
 
+def test_no_rows_have_no_log_probabilities(bundle: Bundle) -> None:
+    assert bundle.token_log_probabilities([], []).shape == (0, bundle.config.vocab_size)
+
+
 def test_weights_that_give_no_numbers_are_refused(bundle: Bundle) -> None:
     broken = copy.deepcopy(bundle)
     with torch.no_grad():

@@ -159,7 +159,7 @@ def require_finite(vectors: npt.NDArray[np.float32], first: int = 0) -> None:
 
     vectors  (n, ...), one entry a text; `first` is the number of the first text
     """
-    broken = np.flatnonzero(~np.isfinite(vectors).reshape(len(vectors), -1).all(axis=1))
+    broken = np.flatnonzero(~np.isfinite(vectors).all(axis=tuple(range(1, vectors.ndim))))
     if len(broken):
         raise BundleError(
             f"the model gives NaN or infinite numbers for {len(broken)} of {len(vectors)} texts, first text "
