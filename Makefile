@@ -49,10 +49,12 @@ check: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q tests/test_docs.py -m ""
 
 bench: $(VENV)/.dev
+	@$(PIP) $(PINNED) -e ".[bench]"
 	@$(BIN)/python -m benchmarks.startup -o docs/benchmarks/startup.md
 	@$(BIN)/python -m benchmarks.tokenize -o docs/benchmarks/tokenize.md
 	@$(BIN)/python -m benchmarks.prepare -o docs/benchmarks/prepare.md
 	@$(BIN)/python -m benchmarks.embed -o docs/benchmarks/embed.md
+	@$(BIN)/python -m benchmarks.pretrain -o docs/benchmarks/pretrain.md
 
 clean:
 	rm -rf $(VENV) demo-report out
