@@ -78,6 +78,14 @@ def test_another_seed_is_another_order(split: CorpusSplit) -> None:
     assert not equal(make(split).next_batch(40), make(split, seed=6).next_batch(40))
 
 
+def test_a_corpus_of_one_block_comes_in_another_order_each_epoch(tmp_path: Path) -> None:
+    stream = make(write_split(tmp_path, numbered(realistic(60))))
+    rows = stream.rows_in_epoch()
+    first, second = (stream.next_batch(rows).token_ids for _ in range(2))
+    assert not np.array_equal(first, second)
+    assert sorted(map(tuple, first.tolist())) == sorted(map(tuple, second.tolist()))
+
+
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("world", [2, 3])
 def test_ranks_share_a_batch_without_overlap(split: CorpusSplit, world: int) -> None:

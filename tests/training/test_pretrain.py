@@ -427,6 +427,26 @@ def test_a_bundle_of_another_tokenizer_is_refused(corpus: Path, tmp_path: Path) 
         train(corpus, tmp_path / "run", tiny_settings("run.steps=2"), bundle=tiny_bundle("mlm"))
 
 
+def test_documents_of_one_sentence_are_said_before_pairs_are_trained(tmp_path: Path) -> None:
+    """NSP-02: a blank line after every sentence made every sentence a document of its own."""
+    from anaume.data import prepare_corpus
+    from helpers import make_tokenizer
+
+    lines = [f"{a} {b} {c} ." for a in "abcde" for b in "abcde" for c in "ab"]
+    (tmp_path / "text.txt").write_text("\n\n".join(lines) + "\n", "utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnaumeWarning)
+        prepare_corpus(
+            tmp_path / "text.txt",
+            tmp_path / "corpus",
+            tokenizer=make_tokenizer("a b c d e ."),
+            layout="sentences",
+            held_out=0.1,
+        )
+    with pytest.warns(AnaumeWarning, match="100% of the documents have one sentence"):
+        train(tmp_path / "corpus", tmp_path / "run", tiny_settings("run.steps=2", "data.pairing=nsp"))
+
+
 def test_without_held_out_text_it_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from anaume.data import prepare_corpus
     from helpers import make_tokenizer

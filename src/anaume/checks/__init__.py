@@ -6,6 +6,7 @@ from anaume.checks.overlap import Overlap
 from anaume.checks.report import Check, VerifyReport
 from anaume.checks.samples import SAMPLE_TEXTS
 from anaume.checks.verify import verify_bundle
+from anaume.checks.verify_run import verify_run
 
 __all__ = [
     "SAMPLE_TEXTS",
@@ -21,4 +22,5 @@ __all__ = [
     "matrix_rate",
     "share_of_machine",
     "verify_bundle",
+    "verify_run",
 ]

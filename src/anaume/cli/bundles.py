@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -138,18 +138,30 @@ def _embedding_facts(embedding: dict[str, Any], size: int) -> list[tuple[str, st
 
 
 def _verify(
-    bundle: options.BundleArg, as_json: options.Json = False, device: str = "auto", verbose: bool = False
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH", help="A bundle (a directory or a name), or the folder of a run.", show_default=False
+        ),
+    ],
+    as_json: options.Json = False,
+    device: str = "auto",
+    verbose: bool = False,
 ) -> None:
-    """Check the promises on a bundle, with numbers.
+    """Check the promises on a bundle or a training run, with numbers.
 
-    The exit code is 1 if one fails. What needs a library that is not installed is "not checked", which is no failure.
+    Of a run, a few steps are trained again in a temporary folder: uninterrupted, and killed and resumed. The exit code
+    is 1 if one fails. What needs a library that is not installed is "not checked", which is no failure.
 
     $ anaume verify my-bundle
-    $ anaume verify my-bundle --json
+    $ anaume verify run --json
     """
-    from anaume.checks import verify_bundle
+    from anaume.checks import verify_bundle, verify_run
 
-    report = verify_bundle(open_bundle(bundle, device=device))
+    if (Path(what) / "settings.toml").is_file():
+        report = verify_run(what)
+    else:
+        report = verify_bundle(open_bundle(what, device=device))
     if as_json:
         say_json(_verify_record(report))
     else:

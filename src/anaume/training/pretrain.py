@@ -6,11 +6,13 @@ import hashlib
 import json
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tokenizers
 import torch
 
@@ -22,7 +24,7 @@ from anaume.config import EmbeddingConfig
 from anaume.data import Corpus, CorpusSplit, open_corpus
 from anaume.data.stream import RowStream, SpecialIds
 from anaume.engines import pick_device
-from anaume.errors import DataError, SettingsError
+from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.logs import get_logger
 from anaume.model import Bert
 from anaume.tokenization import Tokenizer
@@ -48,6 +50,8 @@ from anaume.training.start import build_model, longest_row, resolve
 from anaume.training.state import Progress, checkpoints, load_checkpoint
 
 log = get_logger(__name__)
+
+_MANY_ALONE = 0.5  # of the documents; below, true pairs make up for the forced random ones
 
 
 def pretrain(
@@ -98,6 +102,7 @@ def pretrain(
             "new_heads": new_heads,
             "replay": None if fractions is None else hashlib.sha256(repr(fractions).encode()).hexdigest()[:16],
             "ranks": ranks.world,
+            "device": target.type,
             "corpus_path": str(Path(corpus).absolute()),
             "bundle_path": None if bundle is None or not bundle.parts.source else bundle.parts.source,
         }
@@ -111,6 +116,8 @@ def pretrain(
             optimizer = build_optimizer(model, settings.optimizer)
             data, seed = settings.data, settings.run.seed
             split = opened.split("train")
+            if data.pairing == "nsp" and ranks.first:
+                _warn_of_lone_sentences(split)
             stream = _stream(split, tokenizer, settings, data.seq_len, seed)
             long_stream = None
             if data.long_seq_len is not None:
@@ -163,6 +170,17 @@ def pretrain(
 def _stream(split: CorpusSplit, tokenizer: Tokenizer, settings: PretrainSettings, seq_len: int, seed: int) -> RowStream:
     specials = SpecialIds(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
     return RowStream(split, specials, seq_len=seq_len, pairing=settings.data.pairing, seed=seed)
+
+
+def _warn_of_lone_sentences(split: CorpusSplit) -> None:
+    alone = sum(int((np.diff(shard.document_starts) == 1).sum()) for shard in split.shards)
+    if alone > _MANY_ALONE * split.documents:
+        warnings.warn(
+            f"{alone / split.documents:.0%} of the documents have one sentence: nothing follows it, so most pairs are "
+            "random and the labels are not half and half. Are blank lines between sentences taken for ends of documents?",
+            AnaumeWarning,
+            stacklevel=3,
+        )
 
 
 def _evaluator(

@@ -11,9 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import pickle
 import re
-import struct
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -76,27 +74,30 @@ def save_checkpoint(folder: Path, progress: Progress, model: Bert, optimizer: to
 
 
 def load_checkpoint(path: Path, model: Bert, optimizer: torch.optim.Optimizer, device: torch.device) -> Progress:
-    """Put everything back as it was when `path` was written. Raises DataError for a damaged file."""
+    """Put everything back as it was when `path` was written. Raises DataError for a damaged file or another model's."""
+    content = read_checkpoint(path, device)
     try:
-        content = _load(path, device)
         model.load_state_dict(content["model"])
         optimizer.load_state_dict(content["optimizer"])
         told = content["progress"]
         return Progress(**{**told, "position": Position(**told["position"])})
-    except (
-        OSError,
-        RuntimeError,
-        KeyError,
-        TypeError,
-        ValueError,
-        EOFError,
-        struct.error,
-        pickle.PickleError,
-    ) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(
-            f"{path}: not a checkpoint of this run, or damaged ({reason}): delete it to go on from the one before"
-        ) from error
+    except (RuntimeError, KeyError, TypeError, ValueError) as error:
+        raise _refused(path, error) from error
+
+
+def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
+    """Return what a checkpoint holds: "progress", "model" and "optimizer". Raises DataError for a damaged file."""
+    try:
+        return _load(path, device)
+    except Exception as error:  # whatever torch makes of bytes that are no checkpoint
+        raise _refused(path, error) from error
+
+
+def _refused(path: Path, error: Exception) -> DataError:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return DataError(
+        f"{path}: not a checkpoint of this run, or damaged ({reason}): delete it to go on from the one before"
+    )
 
 
 def checkpoints(folder: Path) -> list[Path]:
