@@ -177,7 +177,7 @@ def _warn_of_lone_sentences(split: CorpusSplit) -> None:
     if alone > _MANY_ALONE * split.documents:
         warnings.warn(
             f"{alone / split.documents:.0%} of the documents have one sentence: nothing follows it, so most pairs are "
-            "random and the labels are not half and half. Are blank lines between sentences taken for ends of documents?",
+            "random and the labels are not half and half. Do blank lines between sentences end documents?",
             AnaumeWarning,
             stacklevel=3,
         )
