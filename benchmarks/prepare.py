@@ -10,7 +10,7 @@ from pathlib import Path
 
 from anaume.checks.machine import describe_machine
 from anaume.data import prepare_corpus
-from anaume.data.workers import usable_cores
+from anaume.data.corpus.workers import usable_cores
 from anaume.errors import AnaumeWarning
 from anaume.tokenization import Tokenizer
 from benchmarks import harness

@@ -20,9 +20,9 @@ import torch
 
 from anaume.checks.machine import describe_machine
 from anaume.config import EncoderConfig
-from anaume.data.prepare import prepare_corpus
-from anaume.data.shards import open_corpus
-from anaume.data.stream import RowStream, SpecialIds
+from anaume.data.corpus.prepare import prepare_corpus
+from anaume.data.corpus.shards import open_corpus
+from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.tokenization import Tokenizer
 from anaume.training import PretrainSettings, pretrain
 from benchmarks import harness

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from anaume.data import CorpusSplit, prepare_corpus
-from anaume.data.shards import Shard, ShardCounts, write_shard
+from anaume.data.corpus.shards import Shard, ShardCounts, write_shard
 from helpers import make_tokenizer
 
 Documents = Sequence[Sequence[Sequence[int]]]

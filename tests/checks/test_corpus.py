@@ -8,7 +8,7 @@ import pytest
 
 from anaume.checks.corpus import check_corpus
 from anaume.checks.overlap import OverlapFinder, units
-from anaume.data.entropy import unigram_entropy
+from anaume.data.corpus.entropy import unigram_entropy
 from anaume.errors import DataError, SettingsError
 from anaume.tokenization import Tokenizer
 

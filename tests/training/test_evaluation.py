@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from anaume.data import open_corpus
-from anaume.data.stream import RowStream, SpecialIds
+from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.model import Bert
 from anaume.tokenization import Tokenizer
 from anaume.training import evaluation

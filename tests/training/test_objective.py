@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from anaume.config import HeadConfig
-from anaume.data.stream import PretrainBatch, RowStream, SpecialIds
+from anaume.data.corpus.stream import PretrainBatch, RowStream, SpecialIds
 from anaume.model import Bert
 from anaume.training.objective import PretrainLoss, Targets, make_targets
 from anaume.training.settings import ObjectiveSettings

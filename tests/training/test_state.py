@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from anaume.config import HeadConfig
-from anaume.data.stream import Position
+from anaume.data.corpus.stream import Position
 from anaume.errors import DataError
 from anaume.model import Bert
 from anaume.training import state

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from anaume.checks.overlap import Overlap, OverlapFinder
 from anaume.data import STDIN, Document, DocumentReader, Inputs, Layout, Reading, find_inputs, read_rows
-from anaume.data.entropy import unigram_entropy
+from anaume.data.corpus.entropy import unigram_entropy
+from anaume.data.corpus.inputs import Opener, spooled
+from anaume.data.corpus.prepare import Progress, learn_from_sample
+from anaume.data.corpus.survey import LEFT_OUT, survey
 from anaume.data.files import DecodeErrors
-from anaume.data.inputs import Opener, spooled
-from anaume.data.prepare import Progress, learn_from_sample
 from anaume.data.records import Format
 from anaume.data.rows import rows_of
-from anaume.data.survey import LEFT_OUT, survey
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tokenization import Tokenizer
 from anaume.tokenization.bulk import BulkEncoder

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.data.units import units
+from anaume.data.corpus.units import units
 
 _KEY = 8  # a text is looked up by its first so many units
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)

@@ -13,10 +13,10 @@ import numpy as np
 
 from anaume.bundle import Bundle
 from anaume.data import atomic_file
+from anaume.data.corpus.entropy import unigram_entropy
+from anaume.data.corpus.prepare import prepare_corpus
+from anaume.data.corpus.shards import Corpus, open_corpus
 from anaume.data.docstrings import Paragraph
-from anaume.data.entropy import unigram_entropy
-from anaume.data.prepare import prepare_corpus
-from anaume.data.shards import Corpus, open_corpus
 from anaume.errors import AnaumeWarning
 from anaume.training import PretrainResult, PretrainSettings, pretrain
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from anaume.data.stream import RowStream
+from anaume.data.corpus.stream import RowStream
 from anaume.model import Bert
 from anaume.training.objective import PretrainLoss, make_targets
 from anaume.training.settings import PretrainSettings

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from anaume.data.stream import PretrainBatch, RowStream
+from anaume.data.corpus.stream import PretrainBatch, RowStream
 from anaume.errors import DataError
 from anaume.logs import get_logger
 from anaume.model import Bert

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from anaume.data.stream import PretrainBatch
+from anaume.data.corpus.stream import PretrainBatch
 from anaume.model import IGNORED, Bert, generate_random_mask, mlm_loss
 from anaume.training.settings import ObjectiveSettings
 

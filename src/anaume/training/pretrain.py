@@ -22,7 +22,7 @@ from anaume.bundle.parts import BundleParts
 from anaume.bundle.record import TrainingRecord, TrainingStage
 from anaume.config import EmbeddingConfig
 from anaume.data import Corpus, CorpusSplit, open_corpus
-from anaume.data.stream import RowStream, SpecialIds
+from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.engines import pick_device
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.logs import get_logger

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anaume.data import open_corpus
-from anaume.data.entropy import unigram_entropy
+from anaume.data.corpus.entropy import unigram_entropy
 from anaume.logs import get_logger
 from anaume.training.settings import PretrainSettings
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 import torch
 
 from anaume.data import atomic_file
-from anaume.data.stream import Position
+from anaume.data.corpus.stream import Position
 from anaume.errors import DataError
 from anaume.logs import get_logger
 from anaume.model import Bert

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.data.documents import Document
+from anaume.data.corpus.documents import Document
 from anaume.tokenization import Tokenizer
 from anaume.tokenization.bulk import BulkEncoder
 

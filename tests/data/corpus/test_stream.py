@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anaume.data import stream as streams
-from anaume.data.shards import CorpusSplit
-from anaume.data.stream import Position, PretrainBatch, RowStream, SpecialIds
+from anaume.data.corpus import stream as streams
+from anaume.data.corpus.shards import CorpusSplit
+from anaume.data.corpus.stream import Position, PretrainBatch, RowStream, SpecialIds
 from anaume.errors import DataError, SettingsError
 from tiny_corpora import numbered, realistic, write_split
 

@@ -21,13 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.data.documents import Document, DocumentReader, Layout, Reading
-from anaume.data.files import STDIN, DecodeErrors, atomic_file
-from anaume.data.inputs import Inputs, find_inputs, sha256_of, spooled
-from anaume.data.near import BYTES_A_DOCUMENT, near_copies, require_rensa
-from anaume.data.records import Format
-from anaume.data.sentences import LONGEST_SENTENCE
-from anaume.data.shards import (
+from anaume.data.corpus.documents import Document, DocumentReader, Layout, Reading
+from anaume.data.corpus.inputs import Inputs, find_inputs, sha256_of, spooled
+from anaume.data.corpus.near import BYTES_A_DOCUMENT, near_copies, require_rensa
+from anaume.data.corpus.sentences import LONGEST_SENTENCE
+from anaume.data.corpus.shards import (
     COUNTS,
     FORMAT_VERSION,
     PARTIAL,
@@ -40,10 +38,12 @@ from anaume.data.shards import (
     open_corpus,
     write_shard,
 )
-from anaume.data.survey import FEW_DOCUMENTS, LEFT_OUT, TRAIN, Survey, block_size, choose_blocks, survey
-from anaume.data.tokenise import Tokenised
-from anaume.data.workers import Workers, usable_cores
-from anaume.data.workspace import ADVICE, Workspace, refuse_other
+from anaume.data.corpus.survey import FEW_DOCUMENTS, LEFT_OUT, TRAIN, Survey, block_size, choose_blocks, survey
+from anaume.data.corpus.tokenise import Tokenised
+from anaume.data.corpus.workers import Workers, usable_cores
+from anaume.data.corpus.workspace import ADVICE, Workspace, refuse_other
+from anaume.data.files import STDIN, DecodeErrors, atomic_file
+from anaume.data.records import Format
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.logs import get_logger
 from anaume.tokenization import Tokenizer

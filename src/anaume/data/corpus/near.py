@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.data.documents import Document
-from anaume.data.units import units
+from anaume.data.corpus.documents import Document
+from anaume.data.corpus.units import units
 from anaume.errors import MissingExtra
 from anaume.logs import get_logger
 

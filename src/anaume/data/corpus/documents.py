@@ -8,10 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from anaume.data.corpus.inputs import Input, Opener
+from anaume.data.corpus.sentences import cut_sentences, split_sentences
 from anaume.data.files import DecodeErrors, TextFile
-from anaume.data.inputs import Input, Opener
 from anaume.data.rows import read_rows, rows_of
-from anaume.data.sentences import cut_sentences, split_sentences
 from anaume.errors import SettingsError, nearest
 from anaume.logs import get_logger
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anaume.data import documents as documents_module
 from anaume.data import open_corpus, prepare_corpus
-from anaume.data import prepare as module
-from anaume.data.workers import Workers
+from anaume.data.corpus import documents as documents_module
+from anaume.data.corpus import prepare as module
+from anaume.data.corpus.workers import Workers
 from anaume.errors import AnaumeError, AnaumeWarning, DataError, MissingExtra, SettingsError
 from anaume.tokenization import Tokenizer
 
@@ -211,8 +211,8 @@ def make(out: Path, source: Path, tokenizer_folder: Path | None, kill_after: int
     code = """
 import json, os, signal, sys, warnings
 warnings.simplefilter("ignore")
-from anaume.data import prepare as module
-from anaume.data.workspace import Workspace
+from anaume.data.corpus import prepare as module
+from anaume.data.corpus.workspace import Workspace
 from anaume.tokenization import Tokenizer
 out, source, folder, after, how = json.loads(sys.argv[1])
 module.SHARD_CHARACTERS, module._TASK_CHARACTERS = 1500, 400
@@ -278,7 +278,7 @@ def test_killed_at_any_moment_a_run_goes_on_to_the_same_bytes(tmp_path, monkeypa
 def test_workers_end_with_their_parent(tmp_path, tokenizer):
     code = """
 import sys, time, json
-from anaume.data.workers import Workers
+from anaume.data.corpus.workers import Workers
 from anaume.tokenization import Tokenizer
 pool = Workers(Tokenizer.from_directory(sys.argv[1]), None, 2)
 print(json.dumps([process.pid for process in pool._all]), flush=True)
@@ -385,7 +385,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, tokenizer):
 
 
 def test_two_runs_do_not_make_one_corpus_together(tmp_path, tokenizer):
-    from anaume.data.workspace import Workspace
+    from anaume.data.corpus.workspace import Workspace
 
     path = write(tmp_path)
     first = Workspace(tmp_path / "c")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaume.data.sentences import LONGEST_SENTENCE, cut_sentences, guess_language, split_sentences
+from anaume.data.corpus.sentences import LONGEST_SENTENCE, cut_sentences, guess_language, split_sentences
 
 # Letters, ends, quotes, blanks and line ends in both languages: what sentence rules look at.
 CHARACTERS = "aBé 。．！？.!?「」『』（）()\"'”、,\n\t\u3000はとがって漢字カナ12\u0301\U0001f600\u2028"

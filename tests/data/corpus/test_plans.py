@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anaume.data import plans
-from anaume.data.plans import FOLLOWS, NO_PAIR, RANDOM, RowPlan, pack_documents, pair_sentences
-from anaume.data.shards import CorpusSplit
+from anaume.data.corpus import plans
+from anaume.data.corpus.plans import FOLLOWS, NO_PAIR, RANDOM, RowPlan, pack_documents, pair_sentences
+from anaume.data.corpus.shards import CorpusSplit
 from tiny_corpora import numbered, realistic, write_split
 
 

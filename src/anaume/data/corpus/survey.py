@@ -17,8 +17,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.data.documents import Document
-from anaume.data.sentences import guess_language
+from anaume.data.corpus.documents import Document
+from anaume.data.corpus.sentences import guess_language
 
 TRAIN, HELD_OUT, LEFT_OUT = 0, 1, 2
 

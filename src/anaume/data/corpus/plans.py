@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.data.shards import Shard
+from anaume.data.corpus.shards import Shard
 
 Pairing = Literal["none", "nsp", "sop"]
 PAIRINGS: tuple[Pairing, ...] = ("none", "nsp", "sop")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.data.plans import Pairing, RowPlan, pack_documents, pair_sentences
-from anaume.data.shards import CorpusSplit, Shard
+from anaume.data.corpus.plans import Pairing, RowPlan, pack_documents, pair_sentences
+from anaume.data.corpus.shards import CorpusSplit, Shard
 from anaume.errors import DataError, SettingsError
 
 BLOCK_TOKENS = 2_000_000

@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
-from anaume.data.shards import Shard, ShardCounts, open_corpus, write_shard
+from anaume.data.corpus.shards import Shard, ShardCounts, open_corpus, write_shard
 from anaume.errors import DataError, SettingsError
 
 ARRAYS = (

@@ -3,8 +3,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaume.data.documents import Document
-from anaume.data.survey import HELD_OUT, LEFT_OUT, TRAIN, Sample, block_size, choose_blocks, later_copies, mix, survey
+from anaume.data.corpus.documents import Document
+from anaume.data.corpus.survey import (
+    HELD_OUT,
+    LEFT_OUT,
+    TRAIN,
+    Sample,
+    block_size,
+    choose_blocks,
+    later_copies,
+    mix,
+    survey,
+)
 
 
 def bits(packed, count):

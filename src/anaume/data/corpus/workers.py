@@ -18,8 +18,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, cast
 
-from anaume.data.documents import Document
-from anaume.data.tokenise import DocumentEncoder, Tokenised
+from anaume.data.corpus.documents import Document
+from anaume.data.corpus.tokenise import DocumentEncoder, Tokenised
 from anaume.errors import AnaumeError
 from anaume.tokenization import Tokenizer
 
@@ -108,7 +108,7 @@ def _start() -> subprocess.Popen[bytes]:
     # What this process can import, the child can; and Rust's own threads would only fight over the cores.
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = os.environ | {"PYTHONPATH": paths, "TOKENIZERS_PARALLELISM": "false"}
-    code = "from anaume.data.workers import serve; serve()"
+    code = "from anaume.data.corpus.workers import serve; serve()"
     return subprocess.Popen(
         [sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anaume.data import documents as module
-from anaume.data.documents import DocumentReader, Reading
-from anaume.data.inputs import find_inputs
+from anaume.data.corpus import documents as module
+from anaume.data.corpus.documents import DocumentReader, Reading
+from anaume.data.corpus.inputs import find_inputs
 from anaume.errors import DataError, SettingsError
 
 
