@@ -175,6 +175,8 @@ def _word_in_words(report: WordReport) -> str:
     if not (math.isnan(last.within) or math.isnan(last.across)):
         told += f" In {last.layer} one sense is at {last.within:.3f} and different senses at {last.across:.3f}:"
         told += " the sentence has moved it." if last.within > last.across else " the senses are not told apart."
+    if math.isnan(last.within):
+        return f"{told} No sense has two sentences, so nothing can be said of their nearest."
     same = sum(row.same_sense for row in report.nearest)
     return f"{told} {same} of {len(report.nearest)} sentences have one of their own sense nearest."
 
@@ -210,7 +212,10 @@ def _attention(
     source: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="TOKEN", parser=typed, help="Who looks: a token or a position. Unless said, the mean."
+            "--from",
+            metavar="TOKEN",
+            parser=typed,
+            help="Who looks: a token or a position; unless said, all.",
         ),
     ] = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="One layer, from 1.")] = None,
@@ -332,8 +337,8 @@ def _neighbours(
 
 
 def _show_neighbours(report: NeighbourReport, sentences: Sequence[str]) -> None:
-    pieces = " ".join(report.tokens)
-    say(f"in the token table (static), near {printable(report.word)} = {printable(pieces)}")
+    pieces = "" if report.tokens == (report.word,) else f" = {printable(' '.join(report.tokens))}"
+    say(f"in the token table (static), near {printable(report.word)}{pieces}")
     table(("cosine", "token"), [(_cosine(found.cosine), found.word) for found in report.static], right=("cosine",))
     if report.contextual:
         say()

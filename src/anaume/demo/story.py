@@ -126,7 +126,7 @@ def _path(out: Console, bundle: Bundle) -> None:
 def _word(out: Console, bundle: Bundle, report_dir: Path) -> None:
     _heading(out, 3, "One word, two senses: “bank”, of a river or for money")
     report: WordReport = trace_word(bundle, "bank", [text for _, text in BANK], [sense for sense, _ in BANK])
-    table = _table("mean cosine of its vectors", "same sense", "other sense", "gap", right=(1, 2, 3))
+    table = _table("mean cosine of its vectors", "same sense", "different senses", "gap", right=(1, 2, 3))
     for row in report.layers:
         table.add_row(row.layer, f"{row.within:.3f}", f"{row.across:.3f}", f"{row.within - row.across:+.3f}")
     out.print(table)
@@ -137,7 +137,9 @@ def _word(out: Console, bundle: Bundle, report_dir: Path) -> None:
     )
     try:
         plot_word(report, report_dir / "bank.png")
-        out.print(f"The picture: {report_dir / 'bank.png'}")
+        out.print(f"The picture: {report_dir / 'bank.png'}; its dots are these sentences:")
+        for number, (sense, sentence) in enumerate(BANK, start=1):
+            out.print(f"  {number}. ({sense}) {sentence}")
     except MissingExtra as missing:
         out.print(f"No picture: {missing}", markup=False)
 
