@@ -3,9 +3,10 @@
 from anaume.data.batching import pad, pad_to, padding_share, token_budget_batches
 from anaume.data.corpus.documents import LAYOUTS, Document, DocumentReader, Layout, Reading
 from anaume.data.corpus.inputs import Input, Inputs, find_inputs
-from anaume.data.corpus.prepare import PrepareSummary, SplitSummary, prepare_corpus
+from anaume.data.corpus.prepare import prepare_corpus
 from anaume.data.corpus.sentences import guess_language, split_sentences
 from anaume.data.corpus.shards import Corpus, CorpusSplit, Shard, open_corpus
+from anaume.data.corpus.summary import PrepareSummary, SplitSummary
 from anaume.data.files import STDIN, TextFile, atomic_file, atomic_text, open_text
 from anaume.data.records import FORMATS
 from anaume.data.rows import TEXT_COLUMNS, Row, read_rows

@@ -16,6 +16,7 @@ import pytest
 
 from anaume.data import open_corpus, prepare_corpus
 from anaume.data.corpus import documents as documents_module
+from anaume.data.corpus import filling
 from anaume.data.corpus import prepare as module
 from anaume.data.corpus.workers import Workers
 from anaume.errors import AnaumeError, AnaumeWarning, DataError, MissingExtra, SettingsError
@@ -211,11 +212,11 @@ def make(out: Path, source: Path, tokenizer_folder: Path | None, kill_after: int
     code = """
 import json, os, signal, sys, warnings
 warnings.simplefilter("ignore")
-from anaume.data.corpus import prepare as module
+from anaume.data.corpus import filling, prepare as module
 from anaume.data.corpus.workspace import Workspace
 from anaume.tokenization import Tokenizer
 out, source, folder, after, how = json.loads(sys.argv[1])
-module.SHARD_CHARACTERS, module._TASK_CHARACTERS = 1500, 400
+filling.SHARD_CHARACTERS, filling._TASK_CHARACTERS = 1500, 400
 note, noted = Workspace.note, 0
 def killing(self, entry):
     global noted
@@ -234,8 +235,8 @@ module.prepare_corpus(source, out, **tokenizer, **how)
 
 
 def test_the_number_of_workers_changes_no_byte(tmp_path, monkeypatch, tokenizer):
-    monkeypatch.setattr(module, "SHARD_CHARACTERS", 1_500)
-    monkeypatch.setattr(module, "_TASK_CHARACTERS", 400)
+    monkeypatch.setattr(filling, "SHARD_CHARACTERS", 1_500)
+    monkeypatch.setattr(filling, "_TASK_CHARACTERS", 400)
     path = write(tmp_path)
     found = []
     for workers in (0, 1, 3):
@@ -247,8 +248,8 @@ def test_the_number_of_workers_changes_no_byte(tmp_path, monkeypatch, tokenizer)
 
 @pytest.mark.parametrize("learn", [True, False])
 def test_killed_at_any_moment_a_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch, tokenizer, learn):
-    monkeypatch.setattr(module, "SHARD_CHARACTERS", 1_500)
-    monkeypatch.setattr(module, "_TASK_CHARACTERS", 400)
+    monkeypatch.setattr(filling, "SHARD_CHARACTERS", 1_500)
+    monkeypatch.setattr(filling, "_TASK_CHARACTERS", 400)
     path = write(tmp_path, 40)
     tokenizer.save(tmp_path / "tokenizer")
     folder = None if learn else tmp_path / "tokenizer"

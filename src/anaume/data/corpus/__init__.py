@@ -1,9 +1,10 @@
 """TEXT FILES -> DOCUMENTS -> SENTENCES -> SHARDS -> ROWS: the corpus pretraining reads, in the order it is made.
 
-inputs, documents, sentences, units    what lies in files, folders and archives, as documents and sentences
-survey, near                           the first pass: copies, the held-out part, a sample for the vocabulary
-tokenise, workers, workspace, prepare  the second pass: tokens into shards, in parallel, going on after a kill
-shards                                 the corpus on disk, mapped into memory
-plans, stream                          rows of tokens, packed or in pairs, without end
-entropy                                what the frequencies of tokens alone are worth
+inputs, documents, sentences, units   what lies in files, folders and archives, as documents and sentences
+survey, near                          the first pass: copies, the held-out part, a sample for the vocabulary
+tokenise, workers, filling            the second pass: tokens, in parallel, into shards
+workspace, prepare, summary           the whole of it, going on after a kill, and what it did
+shards                                the corpus on disk, mapped into memory
+plans, stream                         rows of tokens, packed or in pairs, without end
+entropy                               what the frequencies of tokens alone are worth
 """

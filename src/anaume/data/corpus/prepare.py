@@ -10,11 +10,9 @@ from __future__ import annotations
 import platform
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaume.data.corpus.documents import Document, DocumentReader, Layout, Reading
+from anaume.data.corpus.filling import ShardMaker
 from anaume.data.corpus.inputs import Inputs, find_inputs, sha256_of, spooled
 from anaume.data.corpus.near import BYTES_A_DOCUMENT, near_copies, require_rensa
-from anaume.data.corpus.sentences import LONGEST_SENTENCE
 from anaume.data.corpus.shards import (
     COUNTS,
     FORMAT_VERSION,
@@ -36,10 +34,9 @@ from anaume.data.corpus.shards import (
     ShardCounts,
     Split,
     open_corpus,
-    write_shard,
 )
+from anaume.data.corpus.summary import PrepareSummary, later_notes, summarise
 from anaume.data.corpus.survey import FEW_DOCUMENTS, LEFT_OUT, TRAIN, Survey, block_size, choose_blocks, survey
-from anaume.data.corpus.tokenise import Tokenised
 from anaume.data.corpus.workers import Workers, usable_cores
 from anaume.data.corpus.workspace import ADVICE, Workspace, refuse_other
 from anaume.data.files import STDIN, DecodeErrors, atomic_file
@@ -56,54 +53,12 @@ Progress = Callable[[str, int, int | None], None]
 SAMPLE_CHARACTERS = 20_000_000
 """A vocabulary is learned from a sample of at most so many characters, spread over all sources."""
 
-SHARD_CHARACTERS = 1 << 24
-"""A shard is closed by the document that fills it; about four million tokens of English."""
-
-_TASK_CHARACTERS = 1 << 19
 _SPOOL, _HASHES = "stdin", "hashes"
 # Below this, starting processes costs more than they save. Under the BERT rules seven tenths of the work is Rust's,
 # which uses all cores from one process too.
 _WORTH_PROCESSES = {"bert": 4_000_000, "mecab": 300_000}
 _WORTH_CORES = {"bert": 4, "mecab": 2}
 _MOST_WORKERS = 8  # of its own accord: each needs memory, and one process reads for all
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitSummary:
-    """How much one part of the corpus holds."""
-
-    documents: int
-    sentences: int
-    tokens: int
-    characters: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrepareSummary:
-    """What `prepare_corpus` did."""
-
-    out: str
-    finished_before: bool
-    """True: the corpus was there, made from the same sources with the same settings, and nothing was done."""
-    shards: int
-    shards_kept: int
-    """Shards that an earlier, stopped run had finished."""
-    train: SplitSummary
-    held_out: SplitSummary
-    duplicates: int
-    """Documents left out as exact copies of earlier ones."""
-    near_duplicates: int
-    vocab_size: int
-    tokenizer_fingerprint: str
-    sample_characters: int | None
-    """What the vocabulary was learned from; None when a tokenizer was given."""
-    source_characters: int
-    unknown_share: float
-    """The share of the tokens that the vocabulary does not hold, 0 to 1."""
-    pieces_per_word: float
-    notes: tuple[str, ...]
-    """What the user should know, in words; warned about once."""
-    seconds: float
 
 
 def prepare_corpus(
@@ -185,7 +140,7 @@ def prepare_corpus(
         if not overwrite and (target / RECORD).is_file():
             before = open_corpus(target).record
             refuse_other(target, before["made_from"], made_from)
-            return _summary(target, before, kept=0, finished_before=True, seconds=time.perf_counter() - started)
+            return summarise(target, before, kept=0, finished_before=True, seconds=time.perf_counter() - started)
         workspace.start(made_from, replace=overwrite)
         keep = bool(workspace.journal)
         maker = _Maker(workspace, inputs, reading, language, seed, near_duplicates, tell)
@@ -201,7 +156,7 @@ def prepare_corpus(
         keep = False
     finally:
         workspace.release(keep=keep)
-    summary = _summary(target, record, kept=maker.kept, finished_before=False, seconds=time.perf_counter() - started)
+    summary = summarise(target, record, kept=maker.kept, finished_before=False, seconds=time.perf_counter() - started)
     if summary.notes:
         warnings.warn("; ".join(summary.notes), AnaumeWarning, stacklevel=2)
     return summary
@@ -262,7 +217,7 @@ class _Maker:
                 count = _worker_count(workers, tokenizer, found.characters)
                 pool = stack.enter_context(Workers(tokenizer, self.language, count))
             documents = self._few(found, held_out) if found.kept < FEW_DOCUMENTS else self._many(found)
-            shards = _ShardMaker(self, tokenizer, pool, found.characters).make(documents)
+            shards = ShardMaker(self, pool, found.characters).make(documents)
         return self._finish(tokenizer, found, learned, shards)
 
     def _survey(self, held_out: float, deduplicate: bool, sample: int) -> Survey:
@@ -398,7 +353,7 @@ class _Maker:
             self.in_vain = True
             raise DataError(f"{_named(self.inputs)}: no text in it: the tokenizer finds no piece in any document")
         self.notes += [] if learned is None else learned["notes"]
-        self.notes += _later_notes(self.reader.reading, shards, tokens, unknown)
+        self.notes += later_notes(self.reader.reading, shards, tokens, unknown)
         public = ("file", "split", "documents", "sentences", "tokens", "characters", "bytes", "sha256")
         return {
             "tokenizer_fingerprint": tokenizer.fingerprint,
@@ -431,118 +386,6 @@ def learn_from_sample(found: Survey, vocab_size: int, settings: Mapping[str, Any
         # A line end is a blank to every rule, and keeps a text that is a file's name from being read as that file.
         tokenizer = Tokenizer.train((f"{text}\n" for text in texts), vocab_size=vocab_size, **flags)
     return tokenizer, sum(map(len, texts)), [str(item.message) for item in caught]
-
-
-class _ShardMaker:
-    """Cuts the stream of documents into tasks, and what comes back into shards."""
-
-    def __init__(self, maker: _Maker, tokenizer: Tokenizer, pool: Workers, characters: int) -> None:
-        self.maker = maker
-        self.folder = maker.workspace.folder
-        self.pool = pool
-        self.characters = characters
-        self.finished = {entry["file"]: entry for entry in maker.workspace.journal if "file" in entry}
-        self.waiting: deque[tuple[_Filling, Future[Tokenised], bool]] = deque()
-        self.made: list[dict[str, Any]] = []
-
-    def make(self, documents: Iterator[tuple[Split, Document]]) -> list[dict[str, Any]]:
-        """Return the entries of all shards, in the order of their names, train first."""
-        filling = {split: self._next(split, 0) for split in SPLITS}
-        seen = 0
-        for split, document in documents:
-            shard = filling[split]
-            size = len(document.text)
-            seen += size
-            shard.size += size
-            if not shard.done:
-                shard.task.append(document)
-                shard.task_size += size
-            full = shard.size >= SHARD_CHARACTERS
-            if shard.task and (full or shard.task_size >= _TASK_CHARACTERS):
-                self._submit(shard, last=full)
-                self.maker.tell("tokenising", seen, self.characters)
-            if full:
-                filling[split] = self._next(split, shard.number + 1)
-        for shard in filling.values():
-            if shard.task or shard.begun:
-                self._submit(shard, last=True)
-        while self.waiting:
-            self._collect()
-        self.maker.tell("tokenising", self.characters, self.characters)
-        return sorted(self.made, key=lambda entry: (SPLITS.index(entry["split"]), entry["file"]))
-
-    def _next(self, split: Split, number: int) -> _Filling:
-        name = f"{split}-{number:05d}.arrow"
-        entry = self.finished.get(name)
-        if entry is not None and entry["documents"]:
-            path = self.folder / name
-            size = path.stat().st_size if path.is_file() else None
-            if size != entry["bytes"]:
-                entry = None  # the journal is ahead of the file only when somebody removed it
-        if entry is not None:
-            self.maker.kept += 1
-            if entry["documents"]:
-                self.made.append(entry)
-        return _Filling(split, number, name, done=entry is not None)
-
-    def _submit(self, shard: _Filling, *, last: bool) -> None:
-        while len(self.waiting) > 2 * (self.pool.count or 1):
-            self._collect()
-        self.waiting.append((shard, self.pool.submit(shard.task), last))
-        shard.task, shard.task_size, shard.begun = [], 0, True
-
-    def _collect(self) -> None:
-        shard, future, last = self.waiting.popleft()
-        shard.parts.append(future.result())
-        if last:
-            entry = shard.write(self.folder)
-            self.maker.note(entry)
-            if entry["documents"]:
-                self.made.append(entry)
-            log.debug("%s: %d tokens", entry["file"], entry["tokens"])
-
-
-class _Filling:
-    """A shard on its way."""
-
-    def __init__(self, split: Split, number: int, name: str, *, done: bool) -> None:
-        self.split = split
-        self.number = number
-        self.name = name
-        self.done = done  # an earlier run wrote it: its documents are only counted
-        self.begun = False
-        self.size = 0
-        self.task: list[Document] = []
-        self.task_size = 0
-        self.parts: list[Tokenised] = []
-
-    def write(self, folder: Path) -> dict[str, Any]:
-        parts, self.parts = self.parts, []
-        token_ids = np.concatenate([part.token_ids for part in parts])
-        word_starts = np.concatenate([part.word_starts for part in parts])
-        sentences = _starts([part.sentence_lengths for part in parts])
-        documents = _starts([part.document_lengths for part in parts])
-        size, digest = 0, ""
-        if len(token_ids):
-            size, digest = write_shard(folder / self.name, token_ids, word_starts, sentences, documents)
-        return {
-            "file": self.name,
-            "split": self.split,
-            "documents": len(documents) - 1,
-            "sentences": len(sentences) - 1,
-            "tokens": len(token_ids),
-            "characters": sum(part.characters for part in parts),
-            "bytes": size,
-            "sha256": digest,
-            "unknown": sum(part.unknown for part in parts),
-            "cuts": sum(part.cuts for part in parts),
-            "empty": sum(part.empty for part in parts),
-            "single": int(np.count_nonzero(np.diff(documents) == 1)),
-        }
-
-
-def _starts(lengths: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(lengths), dtype=np.int64)])
 
 
 def _of_sentences(sentences: list[str]) -> Document:
@@ -610,50 +453,3 @@ def _versions() -> dict[str, str]:
 def _named(inputs: Inputs) -> str:
     names = [one.name for one in inputs.inputs]
     return names[0] if len(names) == 1 else f"{len(names)} inputs ({', '.join(names[:3])} ...)"
-
-
-def _later_notes(reading: Reading, shards: list[dict[str, Any]], tokens: int, unknown: int) -> list[str]:
-    notes = []
-    documents = sum(entry["documents"] for entry in shards)
-    single = sum(entry["single"] for entry in shards)
-    if reading.layout == "sentences" and documents >= 5 and single >= 0.9 * documents:
-        notes.append(
-            f"{single / documents:.0%} of the documents have one sentence: is there a blank line after every "
-            "sentence? Sentence pairs need documents of several"
-        )
-    if cuts := sum(entry["cuts"] for entry in shards):
-        notes.append(f"cuts in sentences of more than {LONGEST_SENTENCE:,} characters: {cuts:,}")
-    if empty := sum(entry["empty"] for entry in shards):
-        notes.append(f"documents left out because they have no token: {empty:,}")
-    if unknown >= 0.01 * tokens:
-        notes.append(f"{unknown / tokens:.1%} of the tokens are unknown to the vocabulary")
-    return notes
-
-
-def _summary(
-    out: Path, record: Mapping[str, Any], *, kept: int, finished_before: bool, seconds: float
-) -> PrepareSummary:
-    parts = {}
-    for split in SPLITS:
-        own = [entry for entry in record["shards"] if entry["split"] == split]
-        sizes = {name: sum(entry[name] for entry in own) for name in SplitSummary.__dataclass_fields__}
-        parts[split] = SplitSummary(**sizes)
-    learned = record["learned"]
-    return PrepareSummary(
-        out=str(out),
-        finished_before=finished_before,
-        shards=len(record["shards"]),
-        shards_kept=kept,
-        train=parts["train"],
-        held_out=parts["held-out"],
-        duplicates=record["duplicates"],
-        near_duplicates=record["near_duplicates"],
-        vocab_size=record["vocab_size"],
-        tokenizer_fingerprint=record["tokenizer_fingerprint"],
-        sample_characters=None if learned is None else learned["sample_characters"],
-        source_characters=record["characters_read"],
-        unknown_share=record["unknown"] / record["tokens"],
-        pieces_per_word=record["tokens"] / record["words"],
-        notes=tuple(record["notes"]),
-        seconds=seconds,
-    )
