@@ -1,11 +1,9 @@
 """The readers on public files: their published sizes, and the format traps kept in them."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from anaume.data import read_rows
+from helpers import public_data
 
 pytestmark = pytest.mark.real
 
@@ -15,10 +13,7 @@ PAIR = {"column": "sentence1", "pair_column": "sentence2"}
 
 @pytest.fixture(scope="module")
 def data():
-    folder = Path(os.environ.get("ANAUME_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
-    if not folder.is_dir():
-        pytest.skip(f"no public data: set ANAUME_DATA, or put it at {folder}")
-    return folder
+    return public_data("")
 
 
 @pytest.mark.parametrize(

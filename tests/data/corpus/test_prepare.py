@@ -506,15 +506,27 @@ def test_progress_is_told(tmp_path, tokenizer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("unit", "size"), [("word ", 300_000_000), ("漢", 60_000_000), ("\ufffd", 60_000_000)])
+@pytest.mark.parametrize(("unit", "size"), [("word ", 300_000_000), ("漢", 60_000_000)])
 def test_a_line_of_300_megabytes(tmp_path, tokenizer, unit, size):
-    path = tmp_path / "in.txt"
     times = size // len(unit.encode())
-    with open(path, "w") as file:
-        for _ in range(100):
-            file.write(unit * (times // 100))
+    path = long_line(tmp_path, unit, times)
     summary = prepare(path, tmp_path / "c", tokenizer=tokenizer, workers=None, held_out=0.01, deduplicate=False)
     assert summary.train.characters + summary.held_out.characters >= 0.99 * times * len(unit.strip())
+
+
+@pytest.mark.slow
+def test_a_long_line_without_a_single_piece_is_refused(tmp_path, tokenizer):
+    path = long_line(tmp_path, "\ufffd", 20_000_000)
+    with pytest.raises(DataError, match="no text in it: the tokenizer finds no piece"):
+        prepare(path, tmp_path / "c", tokenizer=tokenizer, workers=None, held_out=0.01, deduplicate=False)
+
+
+def long_line(folder, unit, times):
+    path = folder / "in.txt"
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(100):
+            file.write(unit * (times // 100))
+    return path
 
 
 def test_near_copies_are_left_out_when_asked(tmp_path, tokenizer):

@@ -1,9 +1,7 @@
 """Corpora of public text: published counts, real encodings, real line ends, real quotations."""
 
 import gzip
-import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,16 +10,14 @@ from anaume.checks.corpus import check_corpus
 from anaume.data import DocumentReader, Reading, find_inputs, open_corpus, prepare_corpus, split_sentences
 from anaume.errors import AnaumeWarning, DataError
 from anaume.tokenization import Tokenizer
+from helpers import public_data
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture(scope="module")
 def data():
-    folder = Path(os.environ.get("ANAUME_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
-    if not folder.is_dir():
-        pytest.skip(f"no public data: set ANAUME_DATA, or put it at {folder}")
-    return folder
+    return public_data("")
 
 
 def prepare(paths, out, **how):
