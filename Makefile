@@ -46,7 +46,7 @@ check: $(VENV)/.dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -q tests/test_docs.py -m ""
+	@$(BIN)/python -m pytest -q tests/test_docs.py   # the outputs shown are compared by make test-slow
 
 bench: $(VENV)/.dev
 	@$(PIP) $(PINNED) -e ".[bench]"
