@@ -1,6 +1,7 @@
 """The directory on disk, fingerprints, the table of foreign names, and Bundle: tokenizer + engines + heads as one."""
 
-from anaume.bundle.bundle import Bundle, TokenVectors
+from anaume.bundle.bundle import Bundle
+from anaume.bundle.contextual import TokenVectors
 from anaume.bundle.embedding import LONG_POLICIES, EmbedReport, EmbedTotals, LongPolicy
 from anaume.bundle.find import find_bundle
 from anaume.bundle.read import read_tokenizer

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from anaume.bundle.embedding import EmbedReport, LongPolicy, checked_texts, embed_texts, require_finite
+from anaume.bundle.contextual import TokenVectors, token_vectors
+from anaume.bundle.embedding import EmbedReport, LongPolicy, embed_texts, require_finite
 from anaume.bundle.find import find_bundle
 from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
 from anaume.bundle.parts import BundleParts
@@ -24,20 +24,6 @@ from anaume.errors import SettingsError
 from anaume.model import Bert
 from anaume.tasks.fill import Filled, TextScore, fill_blanks, score_text
 from anaume.tokenization import Tokenizer
-
-
-@dataclass(frozen=True)
-class TokenVectors:
-    """The contextual vectors of one text, token by token."""
-
-    tokens: tuple[str, ...]
-    """Special tokens included."""
-    offsets: tuple[tuple[int, int], ...]
-    """Character positions of each token in the original text; (0, 0) for special tokens."""
-    layers: tuple[int, ...]
-    """Which layers the vectors are from; 0 = the input embeddings."""
-    vectors: Vectors
-    """(layers, tokens, hidden_size) float32."""
 
 
 class Bundle:
@@ -226,20 +212,14 @@ class Bundle:
         Texts over embedding.max_length tokens are refused (TokenizerError, a ValueError): cut vectors would not be the
         text's. Raises SettingsError and DataError for wrong arguments, BundleError for weights that give no numbers.
         """
-        count = self.config.num_hidden_layers + 1
-        wanted = _layers(layers, count)
-        engine = self._engine(None)
-        results = []
-        for index, text in enumerate(checked_texts(texts)):
-            encoding = self.tokenizer.encode(text, max_length=self.embedding.max_length, truncation="error")
-            token_ids, attention_mask = pad([encoding.token_ids], self.tokenizer.pad_id)
-            states = engine.hidden_states(Batch(token_ids, attention_mask)).hidden_states
-            assert states is not None
-            vectors = np.stack([states[layer][0].numpy() for layer in wanted])
-            require_finite(vectors[None], index)
-            layers_named = tuple(layer % count for layer in wanted)
-            results.append(TokenVectors(tuple(encoding.tokens), tuple(encoding.offsets), layers_named, vectors))
-        return results
+        return token_vectors(
+            texts,
+            layers,
+            tokenizer=self.tokenizer,
+            engine=self._engine(None),
+            num_hidden_layers=self.config.num_hidden_layers,
+            max_length=self.embedding.max_length,
+        )
 
     def fill(
         self, text: str, *, top_k: int = 5, max_pieces: int = 1, candidates: Sequence[str] | None = None
@@ -336,17 +316,3 @@ def _check_embedding(parts: BundleParts) -> None:
             f"embedding.max_length is {embedding.max_length}, and the position table has {longest} rows "
             f"(max_position_embeddings): give EmbeddingConfig(max_length={longest}), or less"
         )
-
-
-def _layers(layers: Sequence[int] | None, count: int) -> list[int]:
-    """Return layers as given, each checked to be one of `count`."""
-    try:
-        wanted = [-1] if layers is None else [operator.index(layer) for layer in layers]
-    except TypeError:
-        wanted = []
-    if not wanted or isinstance(layers, str):
-        raise SettingsError(f"layers must be a list of at least one whole number; got {layers!r}")
-    for layer in wanted:
-        if not -count <= layer < count:
-            raise SettingsError(f"layer {layer} is not one of the {count} (0 = input, {count - 1} = last)")
-    return wanted
