@@ -38,7 +38,7 @@ test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
 
 test-slow: $(VENV)/.dev
-	@echo "Running the slow tests and those on real data: about five minutes on 2 cores."
+	@echo "Running the slow tests and those on real data: about ten minutes on 2 cores."
 	@$(BIN)/python -m pytest -q -m "slow or real"
 
 check: $(VENV)/.dev
