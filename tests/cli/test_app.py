@@ -244,10 +244,20 @@ def test_a_full_disk_behind_stdout_is_one_line(tiny_tokenizer_dir: Path) -> None
     assert (done.returncode, done.stderr) == (1, b"error: No space left on device\n")
 
 
-def test_a_closed_stdout_is_no_error(tiny_tokenizer_dir: Path) -> None:
+def test_a_result_for_a_closed_stdout_is_not_lost_in_silence(tiny_tokenizer_dir: Path) -> None:
     line = 'exec "$0" -m anaume tokenize "$1" dog >&-'
     done = subprocess.run(["sh", "-c", line, sys.executable, str(tiny_tokenizer_dir)], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == b"error: stdout is closed, so the result is lost: leave it open, or name a file with -o\n"
+
+
+def test_what_needs_no_stdout_does_without_one(tiny_bundle_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("the dog\n", encoding="utf-8")
+    line = 'exec "$0" -m anaume embed "$1" in.txt -o out.npy --quiet >&-'
+    command = ["sh", "-c", line, sys.executable, str(tiny_bundle_dir)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "out.npy").exists()
 
 
 # -- interrupts ----------------------------------------------------------------------------------------------------

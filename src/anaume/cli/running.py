@@ -6,6 +6,7 @@ away (128 + SIGPIPE, as other tools in a pipe end).
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import io
@@ -195,10 +196,29 @@ def _prepare_streams() -> None:
     """Make stdout and stderr take any text: what a console's encoding can't hold is backslash-escaped."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by who started us
+        if stream is None and name == "stdout":
+            sys.stdout = io.TextIOWrapper(io.BufferedWriter(_ClosedStdout()), encoding="utf-8")
+        elif stream is None:  # closed by who started us: nobody wants the talk
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  as long as the process
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+class _ClosedStdout(io.RawIOBase):
+    """Where stdout was closed before we began: a result that would be lost there is an error, told once."""
+
+    told = False
+
+    def writable(self) -> bool:
+        """Return True: whoever writes learns it from `write`."""
+        return True
+
+    def write(self, data: object) -> int:
+        """Raise OSError the first time; the interpreter's own last flush then ends in silence."""
+        if not self.told:
+            self.told = True
+            raise OSError(errno.EBADF, "stdout is closed, so the result is lost: leave it open, or name a file with -o")
+        return len(memoryview(data))  # type: ignore[arg-type]
 
 
 def drop_stdout() -> None:
