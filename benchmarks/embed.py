@@ -13,8 +13,9 @@ import numpy as np
 
 import anaume
 from anaume.bundle import find_bundle
-from anaume.checks.machine import describe_machine, encoder_flops, matrix_rate, share_of_machine
-from anaume.engines import PRECISIONS, Precision, Vectors
+from anaume.checks.machine import describe_machine
+from anaume.engines import PRECISIONS, Precision, Vectors, matrix_rate, share_of_machine
+from anaume.model import encoder_flops
 from benchmarks import harness
 from benchmarks.harness import Peer, Results
 from benchmarks.texts import paragraphs

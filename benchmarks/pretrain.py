@@ -23,6 +23,8 @@ from anaume.config import EncoderConfig
 from anaume.data.corpus.prepare import prepare_corpus
 from anaume.data.corpus.shards import open_corpus
 from anaume.data.corpus.stream import RowStream, SpecialIds
+from anaume.engines import share_of_machine
+from anaume.model import training_flops
 from anaume.tokenization import Tokenizer
 from anaume.training import PretrainSettings, pretrain
 from benchmarks import harness
@@ -31,16 +33,6 @@ from benchmarks.texts import paragraphs
 
 SHAPES = {"mini (4 x 256)": (4, 256, 4), "6 x 384": (6, 384, 12)}
 ROWS, SEQ_LEN = 32, 128
-
-
-def flops_per_step(config: EncoderConfig, places: int) -> float:
-    """6 x the weights of the body a token, 12 T D a token and layer for attention, 6 x the head's a predicted place."""
-    tokens = ROWS * SEQ_LEN
-    width, inner = config.hidden_size, config.intermediate_size
-    body = config.num_hidden_layers * (4 * width * width + 2 * width * inner)
-    attention = 12 * SEQ_LEN * width * config.num_hidden_layers
-    head = width * width + width * config.vocab_size
-    return tokens * (6 * body + attention) + 6 * head * places
 
 
 def main() -> None:
@@ -91,13 +83,14 @@ def run(folder: Path, given: Any, steps: int, repeats: int) -> list[str]:
         results = harness.Results(f"pretrain-{width}", about, fresh=given.fresh)
         timings = harness.measure(peers, results, repeats=repeats, warmup=0)
         tokens = ROWS * SEQ_LEN * steps
-        work = flops_per_step(config, ROWS * round(0.15 * SEQ_LEN)) * steps / 1e9
+        places = ROWS * round(0.15 * SEQ_LEN) * steps
+        work = training_flops(config, tokens=tokens, places=places, seq_len=SEQ_LEN)
         default = timings.get("transformers Trainer, float32 (default)")
         table = []
         for peer, timing in timings.items():
             rate = machine.bfloat16_rate if "bfloat16" in peer else machine.float32_rate
             times = f"{default.median / timing.median:.1f}" if default else ""
-            share = f"{work / timing.median / rate:.0%}" if "anaume" in peer else ""
+            share = f"{share_of_machine(work, timing.median, rate):.0%}" if "anaume" in peer else ""
             table.append([peer, f"{tokens / timing.median:,.0f}", f"{timing.spread:.0%}", times, share])
         parts += [f"## {name}", harness.table(["how", "tokens/s", "spread", "times the default", "of the rate"], table)]
     return parts

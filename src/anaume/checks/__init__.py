@@ -1,12 +1,14 @@
 """Checks a user can repeat: what the machine gives, what a text holds, and whether a bundle keeps the promises."""
 
 from anaume.checks.corpus import CorpusCheck, TokenCounts, check_corpus
-from anaume.checks.machine import Machine, describe_machine, encoder_flops, matrix_rate, share_of_machine
+from anaume.checks.machine import Machine, describe_machine
 from anaume.checks.overlap import Overlap
 from anaume.checks.report import Check, VerifyReport
 from anaume.checks.samples import SAMPLE_TEXTS
 from anaume.checks.verify import verify_bundle
 from anaume.checks.verify_run import verify_run
+from anaume.engines import matrix_rate, share_of_machine
+from anaume.model import encoder_flops
 
 __all__ = [
     "SAMPLE_TEXTS",

@@ -1,29 +1,19 @@
-"""The machine: what it is, how fast it multiplies matrices, and what share of that a run used."""
+"""The machine: what it is, and how fast it multiplies matrices."""
 
 from __future__ import annotations
 
 import os
 import platform
-import statistics
 import subprocess
-import time
-import warnings
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
 
-from anaume.config import EncoderConfig
-from anaume.engines import PRECISIONS, Precision, processor_instructions
-from anaume.errors import SettingsError
+from anaume.engines import PRECISIONS, matrix_rates, processor_instructions
 
 BFLOAT16_GAIN = 1.2
 """bfloat16 counts as faster only from this ratio on: emulated it is slower, and noise must not decide."""
-
-_ROWS, _WIDTH, _INNER = 1024, 384, 1536
-"""Tokens of a batch, and the two widths of the feed-forward part of a small encoder."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +58,7 @@ class Machine:
 def describe_machine(*, seconds: float = 0.5) -> Machine:
     """Return what this machine is; measures both matrix rates, about `seconds` each."""
     total, free = _memory()
-    rates = _matrix_rates(PRECISIONS, seconds)
+    rates = matrix_rates(PRECISIONS, seconds=seconds)
     return Machine(
         processor=_processor(),
         cores=usable_cores(),
@@ -93,94 +83,6 @@ def usable_cores() -> int:
     if len(words) == 2 and words[0].isdigit():
         cores = min(cores, max(1, round(int(words[0]) / int(words[1]))))
     return cores
-
-
-def matrix_rate(precision: Precision, *, seconds: float = 0.5) -> float:
-    """Return the measured rate of linear layers on the processor, in GFLOP/s (2 FLOP a multiply-add).
-
-    One repeat is the feed-forward pair of a small encoder, 1024 tokens x 384 -> 1536 -> 384; the rate is that of the
-    median repeat, with the threads torch is set to. Two routes are tried, torch's own and oneDNN with weights packed
-    beforehand, and the faster one counts: a ceiling should not depend on which library torch happens to call.
-
-    Raises SettingsError (a ValueError) for an unknown precision or no time to measure in.
-    """
-    return _matrix_rates([precision], seconds)[precision]
-
-
-def encoder_flops(config: EncoderConfig, lengths: Iterable[int]) -> float:
-    """Return the floating-point operations the encoder needs for rows of these lengths, without any padding.
-
-    2 FLOP a multiply-add. A row of T tokens costs, in each of L layers,
-
-        T * 2 * (4 D^2 + 2 D F)     query, key, value and output projections; the two feed-forward matrices
-        T * 4 * T * D               scores QK^T and weights x V, 2 T D multiply-adds a token
-
-    with D = hidden_size and F = intermediate_size. Normalisation, softmax, GELU, lookup and pooling are left out:
-    together they are about one operation in a hundred.
-    """
-    width, inner = config.hidden_size, config.intermediate_size
-    tokens = squares = 0
-    for length in lengths:
-        tokens += length
-        squares += length * length
-    return float(config.num_hidden_layers * (2 * (4 * width**2 + 2 * width * inner) * tokens + 4 * width * squares))
-
-
-def share_of_machine(flops: float, seconds: float, rate: float) -> float:
-    """Return which share of the machine a run used, 0 to about 1.
-
-    flops    what the work needs (`encoder_flops`)
-    seconds  how long it took
-    rate     GFLOP/s, from `matrix_rate` in the precision of the run
-
-    Raises SettingsError (a ValueError) when a time or rate is not positive.
-    """
-    if seconds <= 0 or rate <= 0:
-        raise SettingsError(f"seconds and rate must be positive; got {seconds!r} and {rate!r}")
-    return flops / seconds / (rate * 1e9)
-
-
-def _matrix_rates(precisions: Sequence[Precision], seconds: float) -> dict[Precision, float]:
-    """Measure several precisions turn by turn, so that whatever else the machine does hits all alike."""
-    for precision in precisions:
-        if precision not in PRECISIONS:
-            raise SettingsError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
-    if seconds <= 0:
-        raise SettingsError(f"seconds must be positive; got {seconds!r}")
-    routes = [(precision, route) for precision in precisions for route in _routes(precision)]
-    times: list[list[float]] = [[] for _ in routes]
-    with torch.inference_mode():
-        for _, route in routes:
-            for _ in range(3):  # the first calls pick kernels and touch memory
-                route()
-        end = time.perf_counter() + seconds * len(precisions)
-        while len(times[0]) < 3 or time.perf_counter() < end:
-            for taken, (_, route) in zip(times, routes, strict=True):
-                start = time.perf_counter()
-                route()
-                taken.append(time.perf_counter() - start)
-    flops = 2 * 2 * _ROWS * _WIDTH * _INNER
-    rates: dict[Precision, float] = dict.fromkeys(precisions, 0.0)
-    for taken, (precision, _) in zip(times, routes, strict=True):
-        rates[precision] = max(rates[precision], flops / statistics.median(taken) / 1e9)
-    return rates
-
-
-def _routes(precision: Precision) -> list[Callable[[], object]]:
-    dtype = torch.float32 if precision == "float32" else torch.bfloat16
-    generator = torch.Generator().manual_seed(0)
-    states = torch.randn(_ROWS, _WIDTH, generator=generator).to(dtype)
-    pair = nn.Sequential(nn.Linear(_WIDTH, _INNER), nn.Linear(_INNER, _WIDTH)).to(dtype).eval()
-    routes: list[Callable[[], object]] = [lambda: pair(states)]
-    if torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # torch's own module uses what torch deprecates
-            from torch.utils import mkldnn
-
-        packed = [mkldnn.to_mkldnn(layer, dtype) for layer in pair]  # type: ignore[no-untyped-call]
-        given = states.to_mkldnn()
-        routes.append(lambda: packed[1](packed[0](given)))
-    return routes
 
 
 def _processor() -> str:

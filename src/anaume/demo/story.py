@@ -19,15 +19,15 @@ from rich.table import Table
 
 from anaume import __version__
 from anaume.bundle import Bundle, similarity
-from anaume.checks.machine import Machine, describe_machine, encoder_flops, share_of_machine
+from anaume.checks.machine import Machine, describe_machine
 from anaume.data import atomic_file, pad
 from anaume.data.docstrings import Paragraph, standard_library_paragraphs
 from anaume.demo.training import floor, score_blanks, some_blanks, train_from_text
-from anaume.engines import Batch, TorchEngine
+from anaume.engines import Batch, TorchEngine, share_of_machine
 from anaume.errors import AnaumeWarning, BundleError, MissingExtra
 from anaume.inspection import TextPath, WordReport, trace_path, trace_word
 from anaume.inspection.plots import plot_word
-from anaume.model import pool
+from anaume.model import encoder_flops, pool
 from anaume.tokenization import Tokenizer, TokenizerRules
 
 WHEEL = "all-MiniLM-L6-v2"

@@ -2,6 +2,7 @@
 
 from anaume.engines.hardware import has_bfloat16, processor_instructions
 from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
+from anaume.engines.rates import matrix_rate, matrix_rates, share_of_machine
 from anaume.engines.torch_engine import TorchEngine, pick_device
 
 __all__ = [
@@ -12,6 +13,9 @@ __all__ = [
     "TorchEngine",
     "Vectors",
     "has_bfloat16",
+    "matrix_rate",
+    "matrix_rates",
     "pick_device",
     "processor_instructions",
+    "share_of_machine",
 ]

@@ -3,6 +3,7 @@
 from anaume.model.bert import Bert
 from anaume.model.embeddings import InputEmbeddings
 from anaume.model.encoder import Encoder, EncoderLayer, EncoderOutput
+from anaume.model.flops import encoder_flops, training_flops
 from anaume.model.heads import Pooler
 from anaume.model.losses import (
     classification_loss,
@@ -25,6 +26,7 @@ __all__ = [
     "Pooler",
     "RandomMask",
     "classification_loss",
+    "encoder_flops",
     "generate_random_mask",
     "mlm_loss",
     "multi_label_loss",
@@ -33,4 +35,5 @@ __all__ = [
     "pool_packed",
     "regression_loss",
     "span_loss",
+    "training_flops",
 ]
