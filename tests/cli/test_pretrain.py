@@ -25,6 +25,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_corpus(tmp_path_factory.mktemp("corpus"))
 
 
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose rate is known without measuring it."""
+    monkeypatch.setattr("anaume.training.ceiling.matrix_rate", lambda precision: 400.0)
+
+
 SETS = [part for assignment in TINY for part in ("--set", assignment)]
 
 
@@ -40,7 +46,9 @@ def test_a_run_from_the_first_line_to_the_bundle(run: Run, corpus: Path, tmp_pat
     assert done.out.splitlines()[-1] == f'try: anaume fill {out / "bundle"} "the [MASK] was too small"'
     assert "held-out loss   " in done.out
     assert "ln V = 3.85" in done.err
+    assert "at 400 GFLOP/s (float32, 1 thread)" in done.err
     assert "step 1 of 6 (0%), loss 3.8" in done.err
+    assert "% of the matrix rate)" in done.err
     assert stored(out).run.seed == 3
     assert anaume.load(out / "bundle", device="cpu").parts.record.objectives == ("mlm",)
 

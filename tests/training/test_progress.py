@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from anaume.training import progress
+from anaume.config import EncoderConfig
+from anaume.training import ceiling, progress
+from anaume.training.ceiling import Beginning, Ceiling
 from anaume.training.progress import Landmarks, describe, seconds_left, shown, stuck
 from tiny_runs import tiny_settings
 
@@ -23,6 +26,8 @@ ROW: dict[str, Any] = {
     "tokens_per_second": 12345.6,
     "skipped": 0,
 }
+CONFIG = EncoderConfig(vocab_size=4000, hidden_size=256, num_hidden_layers=4)
+BEGINNING = Beginning(STEPS, CONFIG, torch.device("cpu"), 1)
 HELD_OUT: dict[str, Any] = {"step": 20, "fraction": 0.2, "held_out_loss": 6.1, "held_out_accuracy": 0.05}
 
 
@@ -83,35 +88,41 @@ def test_lines_come_every_ten_seconds_and_for_each_evaluation(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    with caplog.at_level("INFO", "anaume"), shown(STEPS, LANDMARKS, bar=False) as report:
+    monkeypatch.setattr(ceiling, "matrix_rate", lambda precision: 100.0)
+    with caplog.at_level("INFO", "anaume"), shown(LANDMARKS, bar=False) as display:
+        assert display is not None
+        display.begins(BEGINNING)
         for step in range(1, 26):
             now[0] += 1.0
-            report(ROW | {"step": step})
-        report(HELD_OUT)
+            display(ROW | {"step": step})
+        display(HELD_OUT)
     lines = [record.getMessage() for record in caplog.records]
-    assert lines[0] == LANDMARKS.line()
-    assert [line.split(",")[0].split(" (")[0] for line in lines[1:]] == [
+    assert lines[:2] == [LANDMARKS.line(), Ceiling(BEGINNING, 100.0).line()]
+    assert [line.split(",")[0].split(" (")[0] for line in lines[2:]] == [
         "step 1 of 100",
         "step 11 of 100",
         "step 21 of 100",
         "step 20 of 100",
     ]
+    assert all("% of the matrix rate)" in line for line in lines[2:5])
 
 
-def test_quiet_shows_nothing(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
-    with caplog.at_level("INFO", "anaume"), shown(STEPS, LANDMARKS, quiet=True) as report:
-        report(ROW)
-    assert caplog.records == []
-    assert capsys.readouterr() == ("", "")
+def test_quiet_shows_nothing() -> None:
+    with shown(LANDMARKS, quiet=True) as display:
+        assert display is None
 
 
 def test_a_terminal_gets_a_bar_on_stderr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
-    with shown(STEPS, LANDMARKS, bar=True) as report:
-        report(ROW)
-        report(HELD_OUT)
+    monkeypatch.setattr(ceiling, "matrix_rate", lambda precision: 100.0)
+    with shown(LANDMARKS, bar=True) as display:
+        assert display is not None
+        display.begins(BEGINNING)
+        display(ROW)
+        display(HELD_OUT)
     out, err = capsys.readouterr()
     assert out == ""
     assert "held-out loss 6.100 (floor 6.22)" in err
+    assert Ceiling(BEGINNING, 100.0).line() in err
     assert sys.stderr is not None

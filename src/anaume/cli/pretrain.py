@@ -149,9 +149,17 @@ def _train(
 
     landmarks = Landmarks.of_corpus(shards)
     start = None if bundle is None else open_bundle(bundle, device="cpu")
-    with shown(settings, landmarks, quiet=quiet) as report:
+    with shown(landmarks, quiet=quiet) as display:
         result = pretrain(
-            shards, out, settings, bundle=start, new_heads=new_heads, device=device, replay=replay, report=report
+            shards,
+            out,
+            settings,
+            bundle=start,
+            new_heads=new_heads,
+            device=device,
+            replay=replay,
+            begins=None if display is None else display.begins,
+            report=display,
         )
     note = stuck(read_lines(out / METRICS), landmarks, settings) if result.finished else None
     return result, landmarks, [] if note is None else [note]

@@ -28,6 +28,7 @@ from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.logs import get_logger
 from anaume.model import Bert
 from anaume.tokenization import Tokenizer
+from anaume.training.ceiling import Beginning
 from anaume.training.clock import Clock, Replay, StepClock, Stopwatch, WallClock
 from anaume.training.evaluation import Evaluator
 from anaume.training.folder import (
@@ -63,6 +64,7 @@ def pretrain(
     new_heads: bool = False,
     device: str = "auto",
     replay: str | Path | None = None,
+    begins: Callable[[Beginning], None] | None = None,
     report: Callable[[dict[str, Any]], None] | None = None,
 ) -> PretrainResult:
     """Train an encoder on a prepared corpus; `out`/bundle is the result.
@@ -73,6 +75,7 @@ def pretrain(
                changed
     new_heads  draw heads the run needs and the bundle has not
     replay     the journal.jsonl of a timed run: the same run again, by its journal instead of the clock
+    begins     gets what the run is, before its clock starts
     report     gets each row of metrics.jsonl
 
     Ctrl-C and SIGTERM end the run after the step it is at, saved (`finished` is then False). Under torchrun all
@@ -129,6 +132,8 @@ def pretrain(
                 progress = load_checkpoint(saved[-1], model, optimizer, target) if saved else Progress()
                 _same_step(progress, ranks, target)
                 (long_stream if long_stream and progress.long else stream).position = progress.position
+                if begins is not None and ranks.first:
+                    begins(Beginning(settings, model.config, target, ranks.world))
                 stopwatch = Stopwatch(progress.seconds)
                 with Records(
                     folder if ranks.first else None,

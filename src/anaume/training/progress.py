@@ -14,6 +14,7 @@ from typing import Any
 from anaume.data import open_corpus
 from anaume.data.corpus.entropy import unigram_entropy
 from anaume.logs import get_logger
+from anaume.training.ceiling import Beginning, Ceiling
 from anaume.training.settings import PretrainSettings
 
 log = get_logger(__name__)
@@ -21,8 +22,6 @@ log = get_logger(__name__)
 LINE_SECONDS = 10.0
 _AT_THE_FLOOR = 0.98  # a loss of less than 2 % below the floor has not left it
 _LAST_PART = 0.75
-
-Report = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,10 @@ class Landmarks:
         )
 
 
-def describe(row: dict[str, Any], landmarks: Landmarks, settings: PretrainSettings) -> str:
-    """Return a row of the metrics on one line."""
+def describe(
+    row: dict[str, Any], landmarks: Landmarks, settings: PretrainSettings, ceiling: Ceiling | None = None
+) -> str:
+    """Return a row of the metrics on one line; `ceiling` None leaves the share of the matrix rate out."""
     where = f"step {row['step']:,}" + ("" if settings.run.steps is None else f" of {settings.run.steps:,}")
     if "held_out_loss" in row:
         parts = [where, f"held-out loss {_loss(row['held_out_loss'])} (floor {landmarks.floor:.2f})"]
@@ -62,7 +63,8 @@ def describe(row: dict[str, Any], landmarks: Landmarks, settings: PretrainSettin
         parts.append(f"top-1 {row['accuracy']:.1%}")
     if "pair_accuracy" in row:
         parts.append(f"pairs {row['pair_accuracy']:.1%}")
-    parts.append(f"{row['tokens_per_second']:,.0f} tokens/s")
+    share = "" if ceiling is None else f" ({ceiling.share(row):.0%} of the matrix rate)"
+    parts.append(f"{row['tokens_per_second']:,.0f} tokens/s{share}")
     if row["skipped"]:
         parts.append(f"{row['skipped']:,} steps skipped")
     left = seconds_left(row, settings)
@@ -112,41 +114,62 @@ def stuck(rows: Sequence[dict[str, Any]], landmarks: Landmarks, settings: Pretra
     )
 
 
+Show = Callable[[str, dict[str, Any] | None], None]
+"""Gets a line to show, and the row it tells; None: it tells of none."""
+
+
+class Display:
+    """Tells of a run: first what it is (`begins`), then each row of its metrics, with which the display is called."""
+
+    def __init__(self, landmarks: Landmarks, show: Show) -> None:
+        self._landmarks, self._show = landmarks, show
+        self._settings: PretrainSettings | None = None
+        self._ceiling: Ceiling | None = None
+
+    def begins(self, beginning: Beginning) -> None:
+        """Tell what losses and speed are to be read beside; the matrix rate is measured for it."""
+        self._settings = beginning.settings
+        self._ceiling = Ceiling.measured(beginning)
+        self._show(self._landmarks.line(), None)
+        if self._ceiling is not None:
+            self._show(self._ceiling.line(), None)
+
+    def __call__(self, row: dict[str, Any]) -> None:
+        """Tell a row of the metrics."""
+        assert self._settings is not None, "a run begins before it has metrics"
+        self._show(describe(row, self._landmarks, self._settings, self._ceiling), row)
+
+
 @contextmanager
-def shown(
-    settings: PretrainSettings, landmarks: Landmarks, *, quiet: bool = False, bar: bool | None = None
-) -> Iterator[Report]:
-    """Give what shows each row: a bar on a terminal, else a log line every ten seconds; `quiet` shows nothing.
+def shown(landmarks: Landmarks, *, quiet: bool = False, bar: bool | None = None) -> Iterator[Display | None]:
+    """Give what tells of a run: a bar on a terminal, else a log line every ten seconds; None where it is `quiet`.
 
     bar  None = when stderr is a terminal
     """
     if quiet:
-        yield lambda row: None
+        yield None
     elif sys.stderr.isatty() if bar is None else bar:
-        with _bar(settings, landmarks) as report:
-            yield report
+        with _bar() as show:
+            yield Display(landmarks, show)
     else:
-        yield _Lines(settings, landmarks)
+        yield Display(landmarks, _Lines())
 
 
 class _Lines:
-    """Logs rows, the landmarks before the first."""
+    """Logs lines; those of training rows only every ten seconds."""
 
-    def __init__(self, settings: PretrainSettings, landmarks: Landmarks) -> None:
-        self._settings, self._landmarks = settings, landmarks
-        self._shown_at: float | None = None
+    def __init__(self) -> None:
+        self._shown_at = -math.inf
 
-    def __call__(self, row: dict[str, Any]) -> None:
+    def __call__(self, line: str, row: dict[str, Any] | None) -> None:
         now = time.monotonic()
-        if self._shown_at is None:
-            log.info("%s", self._landmarks.line())
-        if self._shown_at is None or now - self._shown_at >= LINE_SECONDS or "held_out_loss" in row:
-            log.info("%s", describe(row, self._landmarks, self._settings))
-            self._shown_at = now
+        if row is None or "held_out_loss" in row or now - self._shown_at >= LINE_SECONDS:
+            log.info("%s", line)
+            self._shown_at = self._shown_at if row is None else now
 
 
 @contextmanager
-def _bar(settings: PretrainSettings, landmarks: Landmarks) -> Iterator[Report]:
+def _bar() -> Iterator[Show]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -154,16 +177,14 @@ def _bar(settings: PretrainSettings, landmarks: Landmarks) -> Iterator[Report]:
     columns = (BarColumn(bar_width=12), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
         task = progress.add_task("begins", total=1.0)
-        console.print(landmarks.line(), markup=False, highlight=False, soft_wrap=True)
 
-        def report(row: dict[str, Any]) -> None:
-            line = describe(row, landmarks, settings)
-            if "held_out_loss" in row:
+        def show(line: str, row: dict[str, Any] | None) -> None:
+            if row is None or "held_out_loss" in row:
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
             else:
                 progress.update(task, completed=row["fraction"], description=line)
 
-        yield report
+        yield show
 
 
 def _loss(value: float | None) -> str:
