@@ -1,0 +1,114 @@
+"""Seconds a step of every kind of run, measured turn by turn on a quiet machine, and kept with the results.
+
+A rate belongs to a pace: the kind of run, the tokenizer, and those settings that decide how long a step takes. It is
+the median over rounds of the mean over a short run's steps, the first few left out. Evaluation, saving and start-up are
+in no rate.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from anaume.checks.machine import describe_machine
+from anaume.data import atomic_file
+from anaume.training import PretrainSettings
+from anaume.training.records import read_lines
+from benchmarks import harness
+from benchmarks.harness import Peer
+
+RATES = harness.ROOT / "docs" / "benchmarks" / "rows" / "rates.jsonl"
+WARM_UP = 4
+"""Steps of a short run that are not counted: torch picks kernels and touches memory."""
+
+_NO_TIME = {
+    "optimizer": None,
+    "schedule": None,
+    "objective": {"mask_share", "random_share"},
+    "run": {
+        *("steps", "minutes", "seed", "checkpoint_seconds", "log_seconds", "keep_checkpoints", "evaluations"),
+        *("evaluation_rows", "on_non_finite"),
+    },
+}
+"""Settings that don't change the seconds a step; None = the whole section."""
+
+
+def pace(kind: str, tokenizer: str, settings: PretrainSettings) -> str:
+    """Return the pace of a run, in words."""
+    default = PretrainSettings().model_dump()
+    own = []
+    for section, values in settings.model_dump().items():
+        passed_by = _NO_TIME.get(section, set())
+        if passed_by is None:
+            continue
+        for key, value in values.items():
+            if key not in passed_by and value != default[section][key]:
+                own.append(f"{section}.{key}={value}")
+    return " ".join([kind, tokenizer, *own])
+
+
+class Rates:
+    """The rates that are kept."""
+
+    def __init__(self, path: Path = RATES) -> None:
+        self.path = path
+        self._lines = {line["pace"]: line for line in read_lines(path)} if path.exists() else {}
+
+    def seconds(self, pace: str) -> float | None:
+        """Return the seconds a step, None where they were not measured."""
+        line = self._lines.get(pace)
+        return None if line is None else float(line["seconds"])
+
+    def lines(self, paces: Iterable[str]) -> list[dict[str, Any]]:
+        """Return what is kept of these paces."""
+        return [self._lines[pace] for pace in dict.fromkeys(paces) if pace in self._lines]
+
+    def measure(
+        self, runs: Mapping[str, Callable[[int, Path], float]], *, rounds: int, steps: int, fresh: bool = False
+    ) -> None:
+        """Measure the paces that have no rate yet (all of them, if `fresh`), and keep them.
+
+        runs    pace -> a function that trains so many steps in an empty folder and returns the mean seconds a step, the
+                first `WARM_UP` left out
+        """
+        wanted = {pace: run for pace, run in runs.items() if fresh or pace not in self._lines}
+        if not wanted:
+            return
+        about = {"commit": harness.commit(), "versions": harness.versions(), "steps": steps, "rounds": rounds}
+        results = harness.Results("rates", about, fresh=fresh)
+        peers = [Peer(pace, _short(run, steps)) for pace, run in wanted.items()]
+        for pace, timing in harness.measure(peers, results, repeats=rounds, warmup=0).items():
+            self._lines[pace] = {
+                "pace": pace,
+                "seconds": statistics.median(timing.seconds),
+                "spread": round(timing.spread, 3),
+                "rounds": rounds,
+                "steps": steps,
+                "date": time.strftime("%Y-%m-%d"),
+                "commit": about["commit"],
+                "machine": machine(),
+            }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(self.path) as file:
+            for line in self._lines.values():
+                file.write((json.dumps(line) + "\n").encode())
+
+
+def _short(run: Callable[[int, Path], float], steps: int) -> Callable[[], Callable[[], float]]:
+    def once() -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            return run(steps + WARM_UP, Path(folder) / "run")
+
+    return lambda: once
+
+
+@cache
+def machine() -> str:
+    """Return the machine in one line, measured once."""
+    return describe_machine().line()

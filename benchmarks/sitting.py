@@ -1,0 +1,104 @@
+"""The command line of a study: its rows can be run over many sittings, and its page is made of those that are there."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from anaume.errors import AnaumeError, nearest
+from benchmarks import harness
+from benchmarks.harness import say
+from benchmarks.study import Row, Study
+
+Page = Callable[[Study], str]
+
+
+def main(
+    description: str | None, study: Study, page: Page, *, quick: Callable[[], Study], argv: Sequence[str] | None = None
+) -> None:
+    """Run what the command line asks for, then make the page.
+
+    quick  makes a study of a few steps that only shows that everything works
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--list", action="store_true", help="say what is done and what is missing, and do nothing")
+    parser.add_argument(
+        "--rates", action="store_true", help="measure seconds a step; on a quiet machine, and before rows"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of --rates")
+    parser.add_argument("--only", metavar="PATTERN", help="only rows whose name is like this (*, ?)")
+    parser.add_argument("--fresh", metavar="NAME", action="append", default=[], help="forget this row first")
+    parser.add_argument("--fresh-rates", action="store_true", help="with --rates: measure those that are kept, too")
+    parser.add_argument("--stop-after", metavar="MINUTES", type=float, help="stop then; the same line goes on")
+    parser.add_argument("--page", action="store_true", help="only make the page of the rows that are there")
+    parser.add_argument("--quick", action="store_true", help="a few steps of a few rows, only to show that it works")
+    parser.add_argument("-o", "--out", type=Path, help="write the page here (else it is printed)")
+    given = parser.parse_args(argv)
+    if given.quick:
+        study = quick()
+    names = [row.name for row in study.rows]
+    rows = [row for row in study.rows if fnmatch.fnmatchcase(row.name, given.only or "*")]
+    if not rows:
+        parser.error(f"no row is like {given.only!r}{nearest(given.only, names)}; --list shows them")
+    for name in given.fresh:
+        if name not in names:
+            parser.error(f"there is no row {name!r}{nearest(name, names)}; --list shows them")
+        study.forget(name)
+    if given.list:
+        print(listing(study, rows))
+        return
+    if given.stop_after is not None:
+        _stop_after(60 * given.stop_after)
+    try:
+        if given.rates:
+            study.measure_rates(rounds=given.rounds, fresh=given.fresh_rates)
+        elif not given.page and not run(study, rows):
+            say("stopped; nothing is lost, and the same line goes on")
+    except KeyboardInterrupt:
+        say("stopped; nothing is lost, and the same line goes on")
+    except AnaumeError as error:
+        parser.exit(1, f"{error}\n")
+    harness.publish(page(study), given.out)
+
+
+def run(study: Study, rows: Sequence[Row]) -> bool:
+    """Run the rows that are not done; False if it was stopped."""
+    for row in rows:
+        state = study.state(row)
+        if state == "done":
+            continue
+        if state == "no rate":
+            say(f"{row.name}: not run: nothing tells what {row.minutes:g} minutes are worth; measure with --rates")
+            continue
+        if state == "changed":
+            say(f"{row.name}: not run: kept under another definition; --fresh {row.name} forgets that one")
+            continue
+        say(f"{row.name}: {row.minutes:g} minutes' worth")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            line = study.run(row)
+        if line is None:
+            return False
+        say(f"{row.name}: {line['steps']:,} steps in {line['seconds'] / 60:.1f} minutes: {line['scores']}")
+    return True
+
+
+def listing(study: Study, rows: Sequence[Row]) -> str:
+    """Return a line a row: its state, the minutes it needs, its name; and the sum of what is missing."""
+    states = [study.state(row) for row in rows]
+    lines = [f"{state:8}  {row.minutes:6g} min  {row.name}" for state, row in zip(states, rows, strict=True)]
+    left = sum(row.minutes for state, row in zip(states, rows, strict=True) if state != "done")
+    return "\n".join([*lines, f"{states.count('done')} of {len(rows)} done; the others need {left:g} minutes"])
+
+
+def _stop_after(seconds: float) -> None:
+    """Send this process what Ctrl-C sends, when the time has come."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,112 @@
+"""Where the pretraining benchmarks' texts come from, a source a function; and the evaluation sets they must not hold.
+
+Texts stay as their files have them: nothing is detokenised. Not among them: sentence_polarity, which holds the
+development sentences of SST-2.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import os
+import re
+import sysconfig
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from anaume.data import read_rows
+from anaume.data.docstrings import standard_library_paragraphs
+from anaume.errors import DataError
+from benchmarks import debian, harness
+
+CORPORA = harness.KEPT / "corpora"
+
+Source = Callable[[Callable[[str], None]], Iterator[str]]
+"""Yields documents; is given a function that takes what a reader of the page should know."""
+
+
+def public_data(relative: str) -> Path:
+    """Return a path in the public data folder (ANAUME_DATA, or shared/data beside the checkout). Raises DataError."""
+    given = os.environ.get("ANAUME_DATA")
+    path = (Path(given) if given else harness.ROOT.parent / "shared" / "data") / relative
+    if not path.exists():
+        raise DataError(f"public data {relative!r} is not at {path}: set ANAUME_DATA to the folder that holds it")
+    return path
+
+
+def _zipped(relative: str, tell: Callable[[str], None]) -> Iterator[str]:
+    with zipfile.ZipFile(public_data(relative)) as archive:
+        for name in sorted(archive.namelist()):
+            if name.endswith(".txt"):
+                yield archive.read(name).decode("latin-1")
+
+
+def _wikitext(tell: Callable[[str], None]) -> Iterator[str]:
+    text = gzip.decompress(public_data("wikitext-2/valid.txt.gz").read_bytes()).decode("utf-8")
+    yield from filter(str.strip, re.split(r"\n(?= = [^=].* = \n)", text))
+
+
+def _debian(package: debian.Package, tell: Callable[[str], None]) -> Iterator[str]:
+    yield from debian.documents(package, CORPORA / "debian", tell)
+
+
+def _docstrings(tell: Callable[[str], None]) -> Iterator[str]:
+    """Yield the docstrings of installed packages, a module a document."""
+    root = Path(sysconfig.get_path("purelib"))
+    for path in sorted(root.rglob("*.py"), key=lambda path: path.parts):
+        if {"tests", "test"} & set(path.parts):
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # old escapes in foreign source
+                tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):
+            continue
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        found = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, documented)]
+        text = "\n\n".join(filter(None, found))
+        if len(text) >= debian.SHORTEST:
+            yield text
+
+
+def _paragraphs(count: int | None, tell: Callable[[str], None]) -> Iterator[str]:
+    yield from (paragraph.text for paragraph in standard_library_paragraphs()[:count])
+
+
+REVIEWS: dict[str, Source] = {
+    "movie reviews": partial(_zipped, "nltk_corpora/movie_reviews.zip"),
+    "State of the Union": partial(_zipped, "nltk_corpora/state_union.zip"),
+    "WikiText-2 valid": _wikitext,
+}
+INSTALLED: dict[str, Source] = {
+    **{package.name: partial(_debian, package) for package in debian.PACKAGES},
+    "docstrings of installed packages": _docstrings,
+}
+
+STANDARD_LIBRARY = "docstrings of the standard library"
+
+
+def standard_library(count: int | None = None) -> dict[str, Source]:
+    """Return the source of the standard library's docstring paragraphs, a document each."""
+    return {STANDARD_LIBRARY: partial(_paragraphs, count)}
+
+
+# -- evaluation sets --------------------------------------------------------------------------------------------------
+
+
+def _sst2() -> Iterator[str]:
+    yield from (row.text for row in read_rows(public_data("glue/SST-2/dev.tsv")))
+
+
+def _conll() -> Iterator[str]:
+    text = gzip.decompress(public_data("conll2003/eng.testa.gz").read_bytes()).decode("utf-8")
+    for block in text.split("\n\n"):
+        words = [line.split()[0] for line in block.splitlines() if line]
+        if words and words != ["-DOCSTART-"]:
+            yield " ".join(words)
+
+
+EVALUATION: dict[str, Callable[[], Iterator[str]]] = {"SST-2 dev": _sst2, "CoNLL-2003 testa": _conll}

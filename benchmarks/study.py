@@ -1,0 +1,217 @@
+"""Pretraining runs of equal minutes: what a row is, how it is trained and scored, and where its result is kept.
+
+Minutes are turned into steps: a budget is worth minutes x 60 / (seconds a step), and the seconds a step were measured
+on a quiet machine, all kinds turn by turn (`rates.py`). So a run that is disturbed, niced or stopped ends where it
+would have ended undisturbed, and its learning rate goes over the very same steps.
+
+    out/benchmarks/runs/STUDY/ROW/       plan.json, the steps; run/, what `pretrain` or the Trainer keeps
+    docs/benchmarks/rows/STUDY.jsonl     a line for each finished row
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from anaume.bundle import Bundle
+from anaume.data import atomic_file, open_corpus
+from anaume.errors import SettingsError
+from anaume.training import PretrainSettings, pretrain
+from anaume.training.records import METRICS, read_lines
+from benchmarks import corpora, harness, hf_trainer
+from benchmarks.rates import WARM_UP, Rates, machine, pace
+
+RUNS = harness.KEPT / "runs"
+ROWS = harness.ROOT / "docs" / "benchmarks" / "rows"
+
+COMMON = ("data.seq_len=128", "run.threads=2", "run.keep_checkpoints=1")
+_LAST = 0.95  # the training loss told is the mean over the run from here on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run of a study. Its name is its folder, and decides nothing.
+
+    settings  what differs from `COMMON` and the defaults of `PretrainSettings`, as "section.key=value"; a Trainer takes
+              those that `hf_trainer.train` knows
+    """
+
+    name: str
+    minutes: float
+    settings: tuple[str, ...] = ()
+    layers: int = 4
+    width: int = 256
+    corpus: str = "reviews"
+    tokenizer: str = corpora.BERT
+    kind: Literal["ours", "trainer"] = "ours"
+    seed: int = 0
+
+    def pretrain_settings(self, steps: int = 1) -> PretrainSettings:
+        """Return the whole settings of a run of so many steps. Raises SettingsError."""
+        shape = ("model.size=custom", f"model.num_hidden_layers={self.layers}", f"model.hidden_size={self.width}")
+        own = (f"run.steps={steps}", f"run.seed={self.seed}")
+        return PretrainSettings().with_values([*shape, *COMMON, *self.settings, *own])
+
+    @property
+    def pace(self) -> str:
+        """What decides the seconds a step, in words: rows of one pace share a rate."""
+        return pace(self.kind, self.tokenizer, self.pretrain_settings())
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """Everything that decides the result, as JSON has it."""
+        told: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return told
+
+
+Score = Callable[[Row, Bundle, Path], dict[str, Any]]
+"""(row, trained bundle, prepared corpus) -> numbers by name."""
+
+
+class Study:
+    """Rows, and their results as far as they are there."""
+
+    def __init__(
+        self,
+        name: str,
+        rows: Sequence[Row],
+        score: Score,
+        *,
+        rates: Rates | None = None,
+        runs: Path = RUNS,
+        kept: Path = ROWS,
+    ) -> None:
+        self.name = name
+        self.rows = tuple(rows)
+        twice = {row.name for row in rows if [other.name for other in rows].count(row.name) > 1}
+        if twice:
+            raise SettingsError(f"rows of one name: {', '.join(sorted(twice))}")
+        self._score = score
+        self.rates = Rates() if rates is None else rates
+        self._runs = runs / name
+        self.path = kept / f"{name}.jsonl"
+        self._results = {line["row"]["name"]: line for line in read_lines(self.path)} if self.path.exists() else {}
+
+    def result(self, row: Row) -> dict[str, Any] | None:
+        """Return what is kept of a row as it is defined now; None where there is nothing."""
+        line = self._results.get(row.name)
+        return line if line is not None and line["row"] == row.definition else None
+
+    def state(self, row: Row) -> str:
+        """Return "done", "changed" (kept under another definition), "begun", "missing", or "no rate"."""
+        if row.name in self._results:
+            return "done" if self.result(row) else "changed"
+        if (self._runs / row.name / "plan.json").exists():
+            return "begun"
+        return "missing" if self.rates.seconds(row.pace) is not None else "no rate"
+
+    def forget(self, name: str) -> None:
+        """Forget a row's result and its run."""
+        if self._results.pop(name, None) is not None:
+            self._write()
+        shutil.rmtree(self._runs / name, ignore_errors=True)
+
+    def run(self, row: Row) -> dict[str, Any] | None:
+        """Train a row to its end, or go on with it, and score it; None if it was asked to stop (nothing is lost).
+
+        Raises SettingsError for a row without a rate, or kept or begun under another definition.
+        """
+        if self.state(row) == "changed":
+            raise SettingsError(f"{row.name}: kept under another definition; --fresh {row.name} forgets that one")
+        if (done := self.result(row)) is not None:
+            return done
+        folder = self._runs / row.name
+        steps, seconds_a_step = self._plan(row, folder)
+        corpus = corpora.prepared(row.corpus, row.tokenizer)
+        trained = train(row, steps, corpus, folder / "run")
+        if trained is None:
+            return None
+        scores = self._score(row, Bundle.load(trained["bundle"], device="cpu"), corpus)
+        settings = row.pretrain_settings(steps)
+        tokens = steps * settings.run.batch_rows * (settings.data.seq_len - 2)
+        line = {
+            "row": row.definition,
+            "steps": steps,
+            "seconds_a_step": seconds_a_step,
+            "seconds": round(trained["seconds"], 1),
+            "epochs": round(tokens / open_corpus(corpus).split("train").tokens, 3),
+            "training_loss": trained["loss"],
+            "scores": scores,
+            "date": time.strftime("%Y-%m-%d"),
+            "commit": harness.commit(),
+            "machine": machine(),
+            "versions": harness.versions(),
+        }
+        self._results[row.name] = line
+        self._write()
+        shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)  # the bundle stays
+        return line
+
+    def measure_rates(self, *, rounds: int = 5, steps: int = 20, fresh: bool = False) -> None:
+        """Measure what the rows' minutes are worth, as far as it is not known."""
+        runs = {row.pace: partial(seconds_a_step, row) for row in self.rows}
+        self.rates.measure(runs, rounds=rounds, steps=steps, fresh=fresh)
+
+    def bundle(self, row: Row) -> Path:
+        """Return where the trained bundle of a finished row lies, on the machine that trained it."""
+        return self._runs / row.name / "run" / "bundle"
+
+    def _plan(self, row: Row, folder: Path) -> tuple[int, float]:
+        """Return steps and seconds a step, written down once: a new rate does not change a run that has begun."""
+        path = folder / "plan.json"
+        if path.exists():
+            plan = json.loads(path.read_text(encoding="utf-8"))
+            if plan["row"] != row.definition:
+                raise SettingsError(f"{row.name}: begun under another definition; --fresh {row.name} forgets that run")
+            return plan["steps"], plan["seconds_a_step"]
+        seconds = self.rates.seconds(row.pace)
+        if seconds is None:
+            raise SettingsError(f"{row.name}: nothing tells what its minutes are worth; measure with --rates first")
+        steps = max(1, round(60 * row.minutes / seconds))
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as file:
+            file.write(json.dumps({"row": row.definition, "steps": steps, "seconds_a_step": seconds}).encode())
+        return steps, seconds
+
+    def _write(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(self.path) as file:
+            for line in self._results.values():
+                file.write((json.dumps(line) + "\n").encode())
+
+
+def train(row: Row, steps: int, corpus: Path, folder: Path) -> dict[str, Any] | None:
+    """Train, or go on training; return bundle, seconds and the last training loss, None if it was asked to stop."""
+    settings = row.pretrain_settings(steps)
+    if row.kind == "trainer":
+        return hf_trainer.train(corpus, folder, settings)
+    result = pretrain(corpus, folder, settings, device="cpu")
+    if not result.finished:
+        return None
+    rows = [line for line in read_lines(folder / METRICS) if line.get("loss") is not None]
+    last = [line["token_loss"] for line in rows if line["fraction"] >= _LAST] or [rows[-1]["token_loss"]]
+    return {"bundle": result.bundle, "seconds": result.seconds, "loss": sum(last) / len(last)}
+
+
+def seconds_a_step(row: Row, steps: int, folder: Path) -> float:
+    """Train a row for a few steps and return the mean seconds of a step, the first `WARM_UP` left out."""
+    settings = row.pretrain_settings(steps)
+    corpus = corpora.prepared(row.corpus, row.tokenizer)
+    if row.kind == "trainer":
+        ends: list[float] = []
+        done = hf_trainer.train(corpus, folder, settings, each_step=lambda step: ends.append(time.perf_counter()))
+        taken = ends[-1] - ends[WARM_UP - 1]
+    else:
+        quiet = settings.with_values(["run.log_seconds=0", "run.evaluations=0", "run.checkpoint_seconds=1e9"])
+        rows: list[dict[str, Any]] = []
+        done = pretrain(corpus, folder, quiet, device="cpu", report=rows.append).finished or None
+        taken = rows[-1]["seconds"] - rows[WARM_UP - 1]["seconds"]
+    if done is None:
+        raise KeyboardInterrupt  # it was asked for, and what trains made an orderly end of it
+    return taken / (steps - WARM_UP)
