@@ -27,6 +27,7 @@ ALL = [
     ["embed"],
     ["prepare"],
     ["check"],
+    ["doctor"],
     ["pretrain"],
     ["inspect", "path"],
     ["inspect", "word"],

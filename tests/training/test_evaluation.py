@@ -32,7 +32,7 @@ def setup(corpus: Path, *assignments: str) -> tuple[Evaluator, Bert]:
         pairing=settings.data.pairing,
     )
     evaluator = Evaluator(stream, settings, mask_id=tokenizer.mask_id, vocab_size=tokenizer.vocab_size, device=CPU)
-    return evaluator, build_model(settings, tokenizer, None)
+    return evaluator, build_model(settings, tokenizer.vocab_size, None)
 
 
 def test_the_same_rows_and_masks_are_asked_each_time(corpus: Path) -> None:

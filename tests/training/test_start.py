@@ -46,13 +46,13 @@ def test_a_run_that_goes_on_does_not_ask_the_machine_again(monkeypatch: pytest.M
 
 def test_the_drawn_model_is_as_settings_say() -> None:
     tokenizer = tiny_tokenizer()
-    model = build_model(resolved(tiny_settings("model.dropout=0.25", "data.pairing=nsp")), tokenizer, None)
+    model = build_model(resolved(tiny_settings("model.dropout=0.25", "data.pairing=nsp")), tokenizer.vocab_size, None)
     config = model.config
     assert (config.hidden_size, config.num_hidden_layers, config.num_attention_heads) == (16, 1, 2)
     assert (config.hidden_dropout, config.attention_dropout, config.causal) == (0.25, 0.25, False)
     assert (config.vocab_size, config.max_position_embeddings) == (tokenizer.vocab_size, 32)
     assert (set(model.heads), model.pooler is None) == ({"mlm", "nsp"}, False)
-    alone = build_model(resolved(tiny_settings("run.gradient_checkpointing=true")), tokenizer, None)
+    alone = build_model(resolved(tiny_settings("run.gradient_checkpointing=true")), tokenizer.vocab_size, None)
     assert (set(alone.heads), alone.pooler, alone.encoder.gradient_checkpointing) == ({"mlm"}, None, True)
 
 
@@ -68,11 +68,13 @@ def test_the_drawn_model_is_as_settings_say() -> None:
 )
 def test_sizes_that_do_not_go_together_are_refused(assignments: list[str], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        build_model(resolved(tiny_settings(*assignments)), tiny_tokenizer(), None)
+        build_model(resolved(tiny_settings(*assignments)), tiny_tokenizer().vocab_size, None)
 
 
 def continued(of: Bundle, *assignments: str, new_heads: bool = False):  # type: ignore[no-untyped-def]
-    return build_model(resolved(tiny_settings(*PLAIN, *assignments), of), of.tokenizer, of, new_heads=new_heads)
+    return build_model(
+        resolved(tiny_settings(*PLAIN, *assignments), of), of.tokenizer.vocab_size, of, new_heads=new_heads
+    )
 
 
 def test_a_bundles_weights_are_taken_and_the_bundle_is_not_changed() -> None:

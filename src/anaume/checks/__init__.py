@@ -1,6 +1,8 @@
 """Checks a user can repeat: what the machine gives, what a text holds, and whether a bundle keeps the promises."""
 
 from anaume.checks.corpus import CorpusCheck, TokenCounts, check_corpus
+from anaume.checks.doctor import Finding, examine_machine
+from anaume.checks.forecast import describe_forecast
 from anaume.checks.machine import Machine, describe_machine
 from anaume.checks.overlap import Overlap
 from anaume.checks.report import Check, VerifyReport
@@ -14,13 +16,16 @@ __all__ = [
     "SAMPLE_TEXTS",
     "Check",
     "CorpusCheck",
+    "Finding",
     "Machine",
     "Overlap",
     "TokenCounts",
     "VerifyReport",
     "check_corpus",
+    "describe_forecast",
     "describe_machine",
     "encoder_flops",
+    "examine_machine",
     "matrix_rate",
     "share_of_machine",
     "verify_bundle",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from anaume.engines import PRECISIONS, matrix_rates, processor_instructions
+from anaume.engines import PRECISIONS, matrix_rates, processor_instructions, system_memory
 
 BFLOAT16_GAIN = 1.2
 """bfloat16 counts as faster only from this ratio on: emulated it is slower, and noise must not decide."""
@@ -57,10 +57,10 @@ class Machine:
 
 def describe_machine(*, seconds: float = 0.5) -> Machine:
     """Return what this machine is; measures both matrix rates, about `seconds` each."""
-    total, free = _memory()
+    total, free = system_memory()
     rates = matrix_rates(PRECISIONS, seconds=seconds)
     return Machine(
-        processor=_processor(),
+        processor=processor_name(),
         cores=usable_cores(),
         threads=torch.get_num_threads(),
         instructions=processor_instructions(),
@@ -85,7 +85,8 @@ def usable_cores() -> int:
     return cores
 
 
-def _processor() -> str:
+def processor_name() -> str:
+    """Return what the processor calls itself."""
     for line in _read("/proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model"):
@@ -95,19 +96,6 @@ def _processor() -> str:
         if told.stdout.strip():
             return told.stdout.strip()
     return platform.processor() or platform.machine() or "unknown processor"
-
-
-def _memory() -> tuple[int | None, int | None]:
-    told = {}
-    for line in _read("/proc/meminfo").splitlines():
-        name, _, value = line.partition(":")
-        told[name] = int(value.split()[0]) * 1024
-    if "MemTotal" in told:
-        return told["MemTotal"], told.get("MemAvailable")
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), None
-    except (AttributeError, ValueError, OSError):
-        return None, None
 
 
 def _read(path: str) -> str:

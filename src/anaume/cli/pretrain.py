@@ -31,6 +31,23 @@ OBJECTIVES = {
 """What an objective's name sets; model.causal follows the target unless it is set."""
 
 
+Size = Annotated[
+    str | None,
+    typer.Option("--size", metavar="NAME", help="tiny, mini, small, medium, base or large.", show_default="mini"),
+]
+Minutes = Annotated[
+    float | None, typer.Option("--minutes", metavar="M", help="A time budget: the schedule ends on it.")
+]
+Steps = Annotated[int | None, typer.Option("--steps", metavar="N", help="Optimizer steps.")]
+Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings as TOML; options below go over it.")
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any setting; may be given many times."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     command(app, "pretrain")(_pretrain)
@@ -43,14 +60,9 @@ def _pretrain(
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="RUN", help="The run's folder; RUN/bundle is the result.")
     ],
-    size: Annotated[
-        str | None,
-        typer.Option("--size", metavar="NAME", help="tiny, mini, small, medium, base or large.", show_default="mini"),
-    ] = None,
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", metavar="M", help="A time budget: the schedule ends on it.")
-    ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", metavar="N", help="Optimizer steps.")] = None,
+    size: Size = None,
+    minutes: Minutes = None,
+    steps: Steps = None,
     objective: Annotated[
         Literal["mlm", "mlm+nsp", "mlm+sop", "clm"] | None,
         typer.Option("--objective", help="What is predicted.", show_default="mlm"),
@@ -67,13 +79,8 @@ def _pretrain(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Of weights, order, masks, dropout.", show_default="0")
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Settings as TOML; options below go over it.")
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any setting; may be given many times."),
-    ] = None,
+    config: Config = None,
+    assignments: Assignments = None,
     replay: Annotated[
         Path | None, typer.Option("--replay", metavar="JOURNAL", help="Train a timed run again, by its journal.jsonl.")
     ] = None,
@@ -93,7 +100,9 @@ def _pretrain(
     """
     from anaume.training.ranks import launched_rank
 
-    settings = _settings(config, recipe, size, minutes, steps, objective, seed, assignments or [])
+    settings = run_settings(
+        config, size, minutes, steps, assignments or [], recipe=recipe, objective=objective, seed=seed
+    )
     if launched_rank() == 0:
         result, landmarks, notes = _train(shards, out, settings, bundle, new_heads, device, replay, quiet)
         if as_json:
@@ -110,16 +119,18 @@ def _pretrain(
         raise typer.Exit(INTERRUPTED)
 
 
-def _settings(
+def run_settings(
     config: Path | None,
-    recipe: str | None,
     size: str | None,
     minutes: float | None,
     steps: int | None,
-    objective: str | None,
-    seed: int | None,
     assignments: list[str],
+    *,
+    recipe: str | None = None,
+    objective: str | None = None,
+    seed: int | None = None,
 ) -> PretrainSettings:
+    """Return the settings of a command line, one over the other: --config, --recipe, the options, --set."""
     from anaume.training import PretrainSettings, paper_recipe
 
     settings = PretrainSettings() if config is None else PretrainSettings.read(config)

@@ -1,6 +1,6 @@
 """WEIGHTS + CONFIG -> SOMETHING THAT RUNS A BATCH: engines behind one small protocol."""
 
-from anaume.engines.hardware import has_bfloat16, processor_instructions
+from anaume.engines.hardware import free_memory, has_bfloat16, processor_instructions, system_memory
 from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
 from anaume.engines.rates import matrix_rate, matrix_rates, share_of_machine
 from anaume.engines.torch_engine import TorchEngine, pick_device
@@ -12,10 +12,12 @@ __all__ = [
     "Precision",
     "TorchEngine",
     "Vectors",
+    "free_memory",
     "has_bfloat16",
     "matrix_rate",
     "matrix_rates",
     "pick_device",
     "processor_instructions",
     "share_of_machine",
+    "system_memory",
 ]

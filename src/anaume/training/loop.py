@@ -81,7 +81,7 @@ def train(run: Run) -> None:
     while (asked := _agreed_fraction(run)) is not None:
         fraction = asked
         records.journal(progress.step, fraction)
-        batch = _next_batch(run, fraction)
+        batch = next_batch(run, fraction)
         done = train_step(run, batch, fraction)
         progress.step += 1
         progress.tokens += done.tokens
@@ -207,7 +207,7 @@ def _not_finite(run: Run) -> None:
         log.warning("the loss or its gradient is not finite at %s: the step was not applied", where)
 
 
-def _next_batch(run: Run, fraction: float) -> PretrainBatch:
+def next_batch(run: Run, fraction: float) -> PretrainBatch:
     """Return this rank's rows of the next batch; longer and fewer ones in the last part of a two-length run."""
     settings, progress, ranks = run.settings, run.progress, run.ranks
     stream, rows = run.stream, settings.run.batch_rows

@@ -22,11 +22,10 @@ from anaume.bundle.parts import BundleParts
 from anaume.bundle.record import TrainingRecord, TrainingStage
 from anaume.config import EmbeddingConfig
 from anaume.data import Corpus, CorpusSplit, open_corpus
-from anaume.data.corpus.stream import RowStream, SpecialIds
+from anaume.data.corpus.stream import SpecialIds
 from anaume.engines import pick_device
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.logs import get_logger
-from anaume.model import Bert
 from anaume.tokenization import Tokenizer
 from anaume.training.ceiling import Beginning
 from anaume.training.clock import Clock, Replay, StepClock, Stopwatch, WallClock
@@ -42,12 +41,11 @@ from anaume.training.folder import (
     write_result,
 )
 from anaume.training.loop import CHECKPOINTS, Run, train
-from anaume.training.objective import PretrainLoss
 from anaume.training.optimizer import build_optimizer
 from anaume.training.ranks import Ranks, joined
 from anaume.training.records import METRICS, Records, read_journal, read_lines
 from anaume.training.settings import PretrainSettings
-from anaume.training.start import build_model, longest_row, resolve
+from anaume.training.start import build_loss, build_model, build_stream, computing, longest_row, resolve
 from anaume.training.state import Progress, checkpoints, load_checkpoint
 
 log = get_logger(__name__)
@@ -113,18 +111,18 @@ def pretrain(
         already = read_result(folder)
         if already is not None:
             return already
-        with _computing(settings, target), _stop_signals() as asked:
+        with computing(settings, target), _stop_signals() as asked:
             # Everything that may be refused comes before the folder is made.
-            model = build_model(settings, tokenizer, bundle, new_heads=new_heads).to(target)
+            model = build_model(settings, tokenizer.vocab_size, bundle, new_heads=new_heads).to(target)
             optimizer = build_optimizer(model, settings.optimizer)
             data, seed = settings.data, settings.run.seed
-            split = opened.split("train")
+            split, specials = opened.split("train"), _specials(tokenizer)
             if data.pairing == "nsp" and ranks.first:
                 _warn_of_lone_sentences(split)
-            stream = _stream(split, tokenizer, settings, data.seq_len, seed)
+            stream = build_stream(split, specials, settings, data.seq_len, seed)
             long_stream = None
             if data.long_seq_len is not None:
-                long_stream = _stream(split, tokenizer, settings, data.long_seq_len, seed)
+                long_stream = build_stream(split, specials, settings, data.long_seq_len, seed)
             evaluator = _evaluator(opened.split("held-out"), tokenizer, settings, target) if ranks.first else None
             ranks.wait()  # all have looked at the folder before the first one writes
             with _first_alone(folder, settings, source, ranks):
@@ -146,7 +144,7 @@ def pretrain(
                         settings=settings,
                         folder=folder,
                         model=model,
-                        loss=_loss(model, settings, ranks),
+                        loss=build_loss(model, settings, ranks),
                         optimizer=optimizer,
                         stream=stream,
                         long_stream=long_stream,
@@ -172,9 +170,8 @@ def pretrain(
                 return result
 
 
-def _stream(split: CorpusSplit, tokenizer: Tokenizer, settings: PretrainSettings, seq_len: int, seed: int) -> RowStream:
-    specials = SpecialIds(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
-    return RowStream(split, specials, seq_len=seq_len, pairing=settings.data.pairing, seed=seed)
+def _specials(tokenizer: Tokenizer) -> SpecialIds:
+    return SpecialIds(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
 
 
 def _warn_of_lone_sentences(split: CorpusSplit) -> None:
@@ -200,15 +197,8 @@ def _evaluator(
         )
         return None
     # Seed 0: the same rows whatever the run's seed.
-    rows = _stream(held_out, tokenizer, settings, settings.data.seq_len, 0)
+    rows = build_stream(held_out, _specials(tokenizer), settings, settings.data.seq_len, 0)
     return Evaluator(rows, settings, mask_id=tokenizer.mask_id, vocab_size=tokenizer.vocab_size, device=device)
-
-
-def _loss(model: Bert, settings: PretrainSettings, ranks: Ranks) -> torch.nn.Module:
-    loss: torch.nn.Module = PretrainLoss(model)
-    if settings.run.compile:
-        loss = torch.compile(loss)  # type: ignore[assignment]
-    return ranks.wrap(loss)
 
 
 def _clock(settings: PretrainSettings, stopwatch: Stopwatch, fractions: list[float] | None) -> Clock:
@@ -291,19 +281,6 @@ def _first_alone(folder: Path, settings: PretrainSettings, source: dict[str, Any
     begin_folder(folder, settings, source)
     with locked(folder):
         yield
-
-
-@contextmanager
-def _computing(settings: PretrainSettings, device: torch.device) -> Iterator[None]:
-    """Compute with the run's threads, and leave threads and generators of the process as they were."""
-    threads = torch.get_num_threads()
-    assert settings.run.threads is not None
-    torch.set_num_threads(settings.run.threads)
-    try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @contextmanager

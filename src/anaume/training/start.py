@@ -1,21 +1,29 @@
-"""What a run starts from: settings with nothing left open, and a model, freshly drawn or out of a bundle."""
+"""What a run starts from: settings with nothing left open, rows, and a model, freshly drawn or out of a bundle.
+
+A run and its forecast begin here alike, so that what is measured is what is trained.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import nn
 
 from anaume.bundle import Bundle
 from anaume.config import EncoderConfig, HeadConfig
+from anaume.data import CorpusSplit
+from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.engines import has_bfloat16
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.logs import get_logger
 from anaume.model import Bert
-from anaume.tokenization import Tokenizer
-from anaume.training.objective import PAIR_HEAD, TOKEN_HEAD
+from anaume.training.objective import PAIR_HEAD, TOKEN_HEAD, PretrainLoss
+from anaume.training.ranks import Ranks
 from anaume.training.settings import PretrainSettings
 
 log = get_logger(__name__)
@@ -67,9 +75,7 @@ def resolve(
     )
 
 
-def build_model(
-    settings: PretrainSettings, tokenizer: Tokenizer, bundle: Bundle | None, *, new_heads: bool = False
-) -> Bert:
+def build_model(settings: PretrainSettings, vocab_size: int, bundle: Bundle | None, *, new_heads: bool = False) -> Bert:
     """Return the model a run begins with; it has the heads the run trains, and no parameter without a gradient.
 
     Raises SettingsError for sizes that don't go together, a bundle without a needed head (unless `new_heads`), rows
@@ -79,12 +85,16 @@ def build_model(
     heads = {TOKEN_HEAD: HeadConfig(kind="mlm")}
     if settings.data.pairing != "none":
         heads[PAIR_HEAD] = HeadConfig(kind="nsp")
-    model = _drawn(settings, tokenizer, heads) if bundle is None else _continued(settings, bundle, heads, new_heads)
+    if bundle is None:
+        model = Bert(drawn_config(settings, vocab_size), heads, seed=settings.run.seed)
+    else:
+        model = _continued(settings, bundle, heads, new_heads)
     model.encoder.gradient_checkpointing = settings.run.gradient_checkpointing
     return model
 
 
-def _drawn(settings: PretrainSettings, tokenizer: Tokenizer, heads: dict[str, HeadConfig]) -> Bert:
+def drawn_config(settings: PretrainSettings, vocab_size: int) -> EncoderConfig:
+    """Return the encoder of a run that starts afresh. Raises SettingsError for sizes that don't go together."""
     chosen, longest = settings.model, longest_row(settings)
     assert chosen.size is not None
     assert chosen.max_position_embeddings is not None
@@ -94,7 +104,7 @@ def _drawn(settings: PretrainSettings, tokenizer: Tokenizer, heads: dict[str, He
             "it at least as many"
         )
     common: dict[str, Any] = {
-        "vocab_size": tokenizer.vocab_size,
+        "vocab_size": vocab_size,
         "max_position_embeddings": chosen.max_position_embeddings,
         "hidden_dropout": chosen.dropout,
         "attention_dropout": chosen.dropout,
@@ -105,12 +115,38 @@ def _drawn(settings: PretrainSettings, tokenizer: Tokenizer, heads: dict[str, He
     if chosen.size == "custom":
         if chosen.hidden_size is None or chosen.num_hidden_layers is None:
             raise SettingsError('model.size = "custom" needs model.hidden_size and model.num_hidden_layers')
-        config = EncoderConfig(hidden_size=chosen.hidden_size, num_hidden_layers=chosen.num_hidden_layers, **common)
-    else:
-        if chosen.hidden_size is not None or chosen.num_hidden_layers is not None:
-            raise SettingsError('model.hidden_size and model.num_hidden_layers go with model.size = "custom"')
-        config = EncoderConfig.named(chosen.size, **common)
-    return Bert(config, heads, seed=settings.run.seed)
+        return EncoderConfig(hidden_size=chosen.hidden_size, num_hidden_layers=chosen.num_hidden_layers, **common)
+    if chosen.hidden_size is not None or chosen.num_hidden_layers is not None:
+        raise SettingsError('model.hidden_size and model.num_hidden_layers go with model.size = "custom"')
+    return EncoderConfig.named(chosen.size, **common)
+
+
+def build_loss(model: Bert, settings: PretrainSettings, ranks: Ranks) -> nn.Module:
+    """Return the loss of `model`, compiled when the settings say so, and wrapped where there are many processes."""
+    loss: nn.Module = PretrainLoss(model)
+    if settings.run.compile:
+        loss = torch.compile(loss)  # type: ignore[assignment]
+    return ranks.wrap(loss)
+
+
+def build_stream(
+    split: CorpusSplit, specials: SpecialIds, settings: PretrainSettings, seq_len: int, seed: int
+) -> RowStream:
+    """Return the rows of a split in the run's way."""
+    return RowStream(split, specials, seq_len=seq_len, pairing=settings.data.pairing, seed=seed)
+
+
+@contextmanager
+def computing(settings: PretrainSettings, device: torch.device) -> Iterator[None]:
+    """Compute with the run's threads, and leave threads and generators of the process as they were."""
+    threads = torch.get_num_threads()
+    assert settings.run.threads is not None
+    torch.set_num_threads(settings.run.threads)
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _continued(settings: PretrainSettings, bundle: Bundle, heads: dict[str, HeadConfig], new_heads: bool) -> Bert:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,22 @@ class Shard:
         self.tokens = counts.tokens
         self.characters = counts.characters
         self._counts = counts
+
+    @classmethod
+    def in_memory(
+        cls,
+        token_ids: NDArray[np.int32],
+        word_starts: NDArray[np.uint8],
+        sentence_starts: NDArray[np.int64],
+        document_starts: NDArray[np.int64],
+    ) -> Self:
+        """Return a shard of arrays, with no file behind it: it can't travel to another process."""
+        sizes = ShardCounts(
+            documents=len(document_starts) - 1, sentences=len(sentence_starts) - 1, tokens=len(token_ids), characters=0
+        )
+        shard = cls("in memory", sizes)
+        shard.__dict__["_views"] = (token_ids, word_starts, sentence_starts, document_starts)
+        return shard
 
     @cached_property
     def _views(self) -> tuple[NDArray[Any], ...]:
