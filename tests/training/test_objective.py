@@ -241,3 +241,28 @@ def test_no_parameter_is_without_a_gradient(
     loss.backward()
     assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
     assert (model.pooler is None) == (pairing == "none")
+
+
+def test_a_next_token_that_can_be_seen_is_copied_not_predicted() -> None:
+    """BERT, section 3.1: with both sides visible each word could see itself. In random text nothing can be predicted:
+    under the triangle the loss stays at ln V, and without it falls toward zero, as the answer stands in the input.
+    """
+    vocab, steps, length = 20, 80, 8
+    last = {}
+    for causal in (True, False):
+        chance = np.random.default_rng(0)
+        model = tiny_bert({"mlm": HEADS["mlm"]}, vocab_size=vocab, hidden_size=32, initializer_range=0.1, causal=causal)
+        optimizer = torch.optim.AdamW(model.train().parameters(), lr=0.01)
+        for _ in range(steps):
+            shape = (32, length)
+            zeros, rows = np.zeros(shape, np.int64), np.arange(32)
+            places = np.broadcast_to(np.arange(length), shape).copy()
+            batch = PretrainBatch(chance.integers(0, vocab, shape), zeros, places, zeros, places, rows * 0 - 100, rows)
+            targets = targets_of(batch, target="next")
+            loss, _ = PretrainLoss(model)(targets, targets.counts())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        last[causal] = loss.item()
+    assert last[True] == pytest.approx(np.log(vocab), abs=0.1)
+    assert last[False] < 0.3
