@@ -1,6 +1,7 @@
 """WEIGHTS + CONFIG -> SOMETHING THAT RUNS A BATCH: engines behind one small protocol."""
 
 from anaume.engines.hardware import free_memory, has_bfloat16, processor_instructions, system_memory
+from anaume.engines.memory import kept_memory
 from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
 from anaume.engines.rates import matrix_rate, matrix_rates, share_of_machine
 from anaume.engines.torch_engine import TorchEngine, pick_device
@@ -14,6 +15,7 @@ __all__ = [
     "Vectors",
     "free_memory",
     "has_bfloat16",
+    "kept_memory",
     "matrix_rate",
     "matrix_rates",
     "pick_device",

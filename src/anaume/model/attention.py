@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaume.config import EncoderConfig
+from anaume.model.dropout import drop_unscaled
 
 
 def plain_attention(
@@ -20,10 +21,10 @@ def plain_attention(
     """Return the attended values (B, H, T, D) and the weights (B, H, T, T), by two batched matrix products."""
     scores_BHTT = torch.matmul(q_BHTD * (1.0 / math.sqrt(q_BHTD.shape[-1])), k_BHTD.transpose(-1, -2))
     if bias is not None:
-        scores_BHTT = scores_BHTT + bias
+        scores_BHTT.add_(bias)
     weights_BHTT = torch.softmax(scores_BHTT, dim=-1)
-    dropped = F.dropout(weights_BHTT, dropout) if dropout else weights_BHTT
-    return torch.matmul(dropped, v_BHTD), weights_BHTT
+    dropped, scale = drop_unscaled(weights_BHTT, dropout)
+    return torch.matmul(dropped, v_BHTD if scale == 1.0 else v_BHTD * scale), weights_BHTT
 
 
 def plain_is_faster(queries: Tensor) -> bool:

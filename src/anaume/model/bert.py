@@ -11,7 +11,7 @@ from anaume.config import EncoderConfig, HeadConfig, require_writable
 from anaume.errors import SettingsError, nearest
 from anaume.model.embeddings import InputEmbeddings, initialize
 from anaume.model.encoder import Encoder, EncoderOutput
-from anaume.model.heads import Pooler, build_head
+from anaume.model.heads import MaskedLMHead, Pooler, build_head
 from anaume.model.pooling import pool
 from anaume.model.visibility import positions_from_mask
 
@@ -136,3 +136,20 @@ class Bert(nn.Module):
             logits = head(pool(last_hidden_state, attention_mask, config.pooling))
         assert isinstance(logits, Tensor)
         return logits
+
+    def token_loss(
+        self, name: str, last_hidden_state: Tensor, labels: Tensor, positions: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the summed loss of an mlm head, and how many of its first guesses are right, both float32 scalars.
+
+        labels     (batch, places or seq_len) int64, -100 = not counted
+        positions  (batch, places) int64, as for `head_logits`
+
+        The same as a loss of `head_logits`, without ever holding its logits in float32 (see `token_loss.token_loss`).
+        Raises SettingsError (a ValueError) for a head that is none of mlm.
+        """
+        head = self.heads[name] if name in self.head_configs else None
+        if not isinstance(head, MaskedLMHead):
+            have = [other for other, config in self.head_configs.items() if config.kind == "mlm"]
+            raise SettingsError(f"the model has no mlm head called {name!r}; it has: {', '.join(have) or 'none'}")
+        return head.loss(last_hidden_state, self.embeddings.token_embeddings.weight, positions, labels)

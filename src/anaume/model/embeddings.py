@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from anaume.config import require_positive
 from anaume.errors import SettingsError
+from anaume.model.dropout import Dropout
 
 
 class InputEmbeddings(nn.Module):
@@ -43,7 +44,7 @@ class InputEmbeddings(nn.Module):
         self.segment_embeddings = nn.Embedding(segment_vocab_size, hidden_size)
         self.position_embeddings = nn.Embedding(max_position_embeddings, hidden_size)
         self.layer_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         initialize(self, initializer_range)
 
     def forward(

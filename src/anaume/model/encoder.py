@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from anaume.config import Activation, EncoderConfig
 from anaume.errors import SettingsError
 from anaume.model.attention import SelfAttention
+from anaume.model.dropout import Dropout
 from anaume.model.visibility import attention_bias
 
 
@@ -54,7 +55,7 @@ class EncoderLayer(nn.Module):
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.feed_forward = FeedForward(config)
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout)
+        self.dropout = Dropout(config.hidden_dropout)
 
     def forward(self, states: Tensor, bias: Tensor | None, keep_weights: bool = False) -> tuple[Tensor, Tensor | None]:
         """(batch, seq_len, hidden_size) -> the same shape, and the attention weights where they were asked for."""

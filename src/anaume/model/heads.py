@@ -11,8 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaume.config import EncoderConfig, HeadConfig
+from anaume.model.dropout import Dropout
 from anaume.model.encoder import activate
 from anaume.model.pooling import pool
+from anaume.model.token_loss import token_loss
 
 
 class Pooler(nn.Module):
@@ -51,10 +53,24 @@ class MaskedLMHead(nn.Module):
 
         With 15 % of the places chosen this saves 85 % of the largest matrix product of pretraining.
         """
+        return F.linear(self.transform(last_hidden_state, positions), token_embeddings, self.bias)
+
+    def transform(self, last_hidden_state: Tensor, positions: Tensor | None) -> Tensor:
+        """Return what the output matrix is applied to, (batch, places or seq_len, hidden_size)."""
         if positions is not None:
             last_hidden_state = last_hidden_state.take_along_dim(positions[..., None], dim=1)
-        states = self.layer_norm(activate(self.dense(last_hidden_state), self.activation))
-        return F.linear(states, token_embeddings, self.bias)
+        states: Tensor = self.layer_norm(activate(self.dense(last_hidden_state), self.activation))
+        return states
+
+    def loss(
+        self, last_hidden_state: Tensor, token_embeddings: Tensor, positions: Tensor | None, labels: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the summed loss of the predictions at `positions` and how many are right (see `token_loss`).
+
+        labels  (batch, places or seq_len) int64, -100 = not counted
+        """
+        states = self.transform(last_hidden_state, positions)
+        return token_loss(states.flatten(0, 1), token_embeddings, self.bias, labels.flatten())
 
 
 class NextSentenceHead(nn.Module):
@@ -82,7 +98,7 @@ class TextHead(nn.Module):
         self.hidden = nn.ModuleList(
             nn.Linear(config.hidden_size, config.hidden_size) for _ in range(head.head_layers - 1)
         )
-        self.dropout = nn.Dropout(head.dropout)
+        self.dropout = Dropout(head.dropout)
         self.dense = nn.Linear(config.hidden_size, max(1, len(head.labels)))
 
     def forward(self, pooled: Tensor) -> Tensor:
@@ -98,7 +114,7 @@ class TokenHead(nn.Module):
 
     def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(head.dropout)
+        self.dropout = Dropout(head.dropout)
         self.dense = nn.Linear(config.hidden_size, len(head.labels))
 
     def forward(self, last_hidden_state: Tensor) -> Tensor:
@@ -125,7 +141,7 @@ class MultipleChoiceHead(nn.Module):
 
     def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(head.dropout)
+        self.dropout = Dropout(head.dropout)
         self.dense = nn.Linear(config.hidden_size, 1)
 
     def forward(self, pooled: Tensor) -> Tensor:

@@ -126,19 +126,15 @@ class PretrainLoss(nn.Module):
             sequence_ids=targets.sequence_ids,
         )
         states = output.last_hidden_state
-        logits = self.model.head_logits(TOKEN_HEAD, states, None, targets.positions)
-        one = counts.new_ones(())
-        token_sum = mlm_loss(logits, targets.labels, one)
+        token_sum, right = self.model.token_loss(TOKEN_HEAD, states, targets.labels, targets.positions)
         loss = _divided(token_sum, counts[0])
         pair_sum = right_pairs = token_sum.new_zeros(())
         if targets.pair_labels is not None:
             pair_logits = self.model.head_logits(PAIR_HEAD, states, None)
-            pair_sum = mlm_loss(pair_logits, targets.pair_labels, one)
+            pair_sum = mlm_loss(pair_logits, targets.pair_labels, counts.new_ones(()))
             loss = loss + _divided(pair_sum, counts[1])
             right_pairs = (pair_logits.argmax(dim=-1) == targets.pair_labels).sum()
-        with torch.no_grad():
-            right = (logits.argmax(dim=-1) == targets.labels).sum()
-            sums = torch.stack([token_sum, right.float(), pair_sum, right_pairs.float()])
+        sums = torch.stack([token_sum.detach().float(), right, pair_sum.detach().float(), right_pairs.float()])
         return loss, sums
 
 

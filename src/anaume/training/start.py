@@ -18,7 +18,7 @@ from anaume.bundle import Bundle
 from anaume.config import EncoderConfig, HeadConfig
 from anaume.data import CorpusSplit
 from anaume.data.corpus.stream import RowStream, SpecialIds
-from anaume.engines import has_bfloat16
+from anaume.engines import has_bfloat16, kept_memory
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.logs import get_logger
 from anaume.model import Bert
@@ -143,7 +143,7 @@ def computing(settings: PretrainSettings, device: torch.device) -> Iterator[None
     assert settings.run.threads is not None
     torch.set_num_threads(settings.run.threads)
     try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        with kept_memory(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             yield
     finally:
         torch.set_num_threads(threads)
