@@ -115,6 +115,7 @@ def ours(folder: Path, config: EncoderConfig, precision: str, steps: int) -> Cal
             f"run.steps={steps}",
             f"run.precision={precision}",
             "run.evaluations=0",
+            "run.curves=false",
         ]
     )
 

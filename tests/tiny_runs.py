@@ -28,6 +28,7 @@ TINY = (
     "run.log_seconds=0",
     "run.evaluations=0",
     "run.evaluation_rows=12",
+    "run.curves=false",
 )
 
 PLAIN = (

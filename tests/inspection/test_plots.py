@@ -1,9 +1,6 @@
-import sys
-
 import numpy as np
 import pytest
 
-from anaume.errors import DataError, MissingExtra
 from anaume.inspection.attention import AttentionReport
 from anaume.inspection.plots import plot_attention, plot_word
 from anaume.inspection.words import LayerCosines, Nearest, WordReport
@@ -28,27 +25,12 @@ def matplotlib():
 
 
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")  # no Japanese font is installed on every machine
-@pytest.mark.parametrize(("ending", "starts"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_pictures_are_written(tmp_path, matplotlib, ending, starts):
-    before = dict(matplotlib.rcParams)
+def test_pictures_are_written(tmp_path, matplotlib):
     for name, plot, report in (("w", plot_word, word_report()), ("a", plot_attention, attention_report())):
-        plot(report, tmp_path / f"{name}.{ending}")
-        assert (tmp_path / f"{name}.{ending}").read_bytes().startswith(starts)
-    assert dict(matplotlib.rcParams) == before, "another library's settings are not ours"
+        plot(report, tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
 def test_two_sentences_are_enough(tmp_path, matplotlib):
     plot_word(word_report(2), tmp_path / "w.png")
-
-
-def test_another_ending_is_refused_and_leaves_no_file(tmp_path, matplotlib):
-    with pytest.raises(DataError, match=r"\.png, \.svg or \.pdf; got 'a\.gif'"):
-        plot_attention(attention_report(), tmp_path / "a.gif")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_the_extra_the_install_line_is_said(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'anaume\[plots\]'"):
-        plot_attention(attention_report(), tmp_path / "a.png")

@@ -37,7 +37,7 @@ def test_a_file_shorter_than_at_the_checkpoint_is_refused(tmp_path: Path) -> Non
 
 def test_rows_can_be_read_while_they_are_written(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = []
-    with Records(tmp_path, metrics_size=0, journal_size=0, timed=True, report=rows.append) as records:
+    with Records(tmp_path, metrics_size=0, journal_size=0, timed=True, reports=[rows.append]) as records:
         records.journal(0, 0.0)
         records.metrics({"step": 1, "loss": 2.5})
         assert read_lines(tmp_path / METRICS) == rows == [{"step": 1, "loss": 2.5}]
@@ -47,10 +47,10 @@ def test_rows_can_be_read_while_they_are_written(tmp_path: Path) -> None:
 
 def test_a_run_of_steps_has_no_journal_and_other_ranks_have_no_files(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = []
-    with Records(tmp_path, metrics_size=0, journal_size=0, timed=False, report=rows.append) as records:
+    with Records(tmp_path, metrics_size=0, journal_size=0, timed=False, reports=[rows.append]) as records:
         records.journal(0, 0.0)
     assert not (tmp_path / JOURNAL).exists()
-    with Records(None, metrics_size=0, journal_size=0, timed=True, report=rows.append) as records:
+    with Records(None, metrics_size=0, journal_size=0, timed=True, reports=[rows.append]) as records:
         records.journal(0, 0.0)
         records.metrics({"step": 1})
         assert records.sync() == (0, 0)

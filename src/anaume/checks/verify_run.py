@@ -165,6 +165,7 @@ def _command(own: _OwnRun, out: Path, *, each_step: bool) -> list[str]:
             "checkpoint_seconds": 1e-9 if each_step else 1e9,
             "keep_checkpoints": 1,
             "evaluations": 0,
+            "curves": False,
         }
     )
     config, journal = out.with_suffix(".toml"), out.with_suffix(".jsonl")

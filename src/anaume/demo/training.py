@@ -30,6 +30,7 @@ SETTINGS = (
     "data.seq_len=64",
     "run.batch_rows=16",
     "run.evaluations=1",
+    "run.curves=false",
     "optimizer.learning_rate=1.5e-3",
     "optimizer.weight_decay=0.1",
 )

@@ -1,24 +1,19 @@
-"""Pictures of what was inspected (extra `plots`); drawn without a display and without touching global settings."""
+"""Pictures of what was inspected (extra `plots`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from anaume.data import atomic_file
-from anaume.errors import DataError, MissingExtra
+from anaume.data.pictures import PALETTE, new_figure, save_figure
 from anaume.inspection.attention import AttentionReport
 from anaume.inspection.words import WordReport
-
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's colours, distinct to colour-blind readers."""
 
 
 def plot_word(report: WordReport, path: str | Path) -> None:
     """Draw the cosines within and across senses by layer, and the last layer's vectors on their two main axes."""
-    figure = _figure(11, 4.6)
+    figure = new_figure(11, 4.6)
     lines, points = figure.subplots(1, 2)
     names = [row.layer for row in report.layers]
     for label, values, colour in (
@@ -46,12 +41,12 @@ def plot_word(report: WordReport, path: str | Path) -> None:
     points.set_ylabel(f"second main axis ({shares[1] if len(shares) > 1 else 0:.0%})")
     points.grid(alpha=0.3)
     points.legend(frameon=False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_attention(report: AttentionReport, path: str | Path) -> None:
     """Draw how much attention each token gets in each layer."""
-    figure = _figure(max(6.0, 0.5 * len(report.tokens) + 2), 0.45 * len(report.weights) + 2.2)
+    figure = new_figure(max(6.0, 0.5 * len(report.tokens) + 2), 0.45 * len(report.weights) + 2.2)
     axes = figure.subplots()
     picture = axes.imshow(report.looks(), aspect="auto", cmap="Blues", vmin=0.0)
     axes.set_xticks(range(len(report.tokens)), report.tokens, rotation=45, ha="right")
@@ -59,32 +54,4 @@ def plot_attention(report: AttentionReport, path: str | Path) -> None:
     source = "all tokens" if report.source is None else report.tokens[report.source]
     axes.set_title(f"where {source} looks, mean over heads")
     figure.colorbar(picture, ax=axes, label="share of attention")
-    _save(figure, path)
-
-
-def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("a picture", "plots") from None
-    return Figure(figsize=(width, height), layout="constrained", dpi=120)
-
-
-def _save(figure: Any, path: str | Path) -> None:
-    from matplotlib import rc_context
-
-    target = Path(path)
-    kind = target.suffix.lower().lstrip(".")
-    if kind not in ("png", "svg", "pdf"):
-        raise DataError(f"a picture is written as .png, .svg or .pdf; got {target.name!r}")
-    # Fonts that hold Japanese where they are installed, the library's own otherwise.
-    fonts = ["DejaVu Sans", "Noto Sans CJK JP", "IPAexGothic", "Hiragino Sans", "Yu Gothic"]
-    with rc_context({"font.family": _installed(fonts)}), atomic_file(target) as file:
-        figure.savefig(file, format=kind)
-
-
-def _installed(fonts: list[str]) -> list[str]:
-    from matplotlib.font_manager import fontManager
-
-    known = {entry.name for entry in fontManager.ttflist}
-    return [font for font in fonts if font in known]
+    save_figure(figure, path)

@@ -1,11 +1,12 @@
 """The folder of a run: what it holds, whose it is, and one process at a time.
 
 RUN/
-  run.json          what the run starts from: corpus, bundle, journal that is replayed
+  run.json          what the run starts from: corpus, its landmarks, bundle, journal that is replayed
   settings.toml     the settings, with what was left to the machine filled in; with it the folder is a run
   checkpoints/      the last few, see state.py
   metrics.jsonl     a row every few seconds, and one each time the held-out loss is measured
   journal.jsonl     of a run that goes by the clock: which share of its time had passed at each step
+  curves.png        those rows drawn, where matplotlib is installed
   bundle/           the result; after a stop, as far as it got
   result.json       how it ended; written last: with it the run is finished
 """

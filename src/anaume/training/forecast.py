@@ -209,7 +209,7 @@ def _trial(
         clock=StepClock(1),
         stopwatch=Stopwatch(0.0),
         progress=Progress(),
-        records=Records(None, metrics_size=0, journal_size=0, timed=False, report=lambda row: None),
+        records=Records(None, metrics_size=0, journal_size=0, timed=False),
         device=device,
         dtype=torch.bfloat16 if settings.run.precision == "bfloat16" else torch.float32,
         ranks=ranks,

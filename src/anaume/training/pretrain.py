@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from anaume.logs import get_logger
 from anaume.tokenization import Tokenizer
 from anaume.training.ceiling import Beginning
 from anaume.training.clock import Clock, Replay, StepClock, Stopwatch, WallClock
+from anaume.training.curves import CurvesFile
 from anaume.training.evaluation import Evaluator
 from anaume.training.folder import (
     BUNDLE,
@@ -42,6 +44,7 @@ from anaume.training.folder import (
 )
 from anaume.training.loop import CHECKPOINTS, Run, train
 from anaume.training.optimizer import build_optimizer
+from anaume.training.progress import Landmarks
 from anaume.training.ranks import Ranks, joined
 from anaume.training.records import METRICS, Records, read_journal, read_lines
 from anaume.training.settings import PretrainSettings
@@ -106,6 +109,7 @@ def pretrain(
             "device": target.type,
             "corpus_path": str(Path(corpus).absolute()),
             "bundle_path": None if bundle is None or not bundle.parts.source else bundle.parts.source,
+            "landmarks": asdict(Landmarks.of_corpus(opened)),
         }
         check_folder(folder, settings, source)
         already = read_result(folder)
@@ -133,12 +137,13 @@ def pretrain(
                 if begins is not None and ranks.first:
                     begins(Beginning(settings, model.config, target, ranks.world))
                 stopwatch = Stopwatch(progress.seconds)
+                picture = CurvesFile(folder) if settings.run.curves else None
                 with Records(
                     folder if ranks.first else None,
                     metrics_size=progress.metrics_size,
                     journal_size=progress.journal_size,
                     timed=settings.run.minutes is not None,
-                    report=report or (lambda row: None),
+                    reports=[each for each in (report, picture) if each is not None],
                 ) as records:
                     run = Run(
                         settings=settings,
@@ -165,6 +170,8 @@ def pretrain(
                 result = _result(run)
                 if ranks.first:
                     _save_bundle(run, tokenizer, bundle, opened, result)
+                    if picture is not None:
+                        picture.draw()
                     if result.finished:
                         write_result(result)
                 return result

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anaume.data import open_corpus
+from anaume.data import Corpus, open_corpus
 from anaume.data.corpus.entropy import unigram_entropy
 from anaume.logs import get_logger
 from anaume.training.ceiling import Beginning, Ceiling
@@ -34,9 +34,10 @@ class Landmarks:
     """The unigram entropy: every token as likely as it is frequent, whatever stands around it."""
 
     @classmethod
-    def of_corpus(cls, corpus: str | Path) -> Landmarks:
+    def of_corpus(cls, corpus: Corpus | str | Path) -> Landmarks:
         """Return those of a corpus's training part."""
-        counts = open_corpus(corpus).split("train").token_counts()
+        opened = corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
+        counts = opened.split("train").token_counts()
         return cls(uniform=math.log(len(counts)), floor=unigram_entropy(counts))
 
     def line(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,8 @@ class LineFile:
 class Records:
     """The files of a run, written by one rank; on the others (`folder` None) nothing happens.
 
-    report  gets every row of the metrics, for a progress display
-    timed   whether the run has a journal: the share of its time that had passed at each step
+    timed    whether the run has a journal: the share of its time that had passed at each step
+    reports  each gets every row of the metrics once it is written: a progress display, a picture
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Records:
         metrics_size: int,
         journal_size: int,
         timed: bool,
-        report: Callable[[dict[str, Any]], None],
+        reports: Sequence[Callable[[dict[str, Any]], None]] = (),
     ) -> None:
         self._metrics = None if folder is None else LineFile(folder / METRICS, metrics_size)
         self._journal = None if folder is None or not timed else LineFile(folder / JOURNAL, journal_size)
-        self._report = report
+        self._reports = reports
 
     def __enter__(self) -> Records:
         return self
@@ -95,7 +95,8 @@ class Records:
         """Write a row of metrics.jsonl, and report it."""
         if self._metrics is not None:
             self._metrics.write(row)
-            self._report(row)
+            for report in self._reports:
+                report(row)
 
     def journal(self, step: int, fraction: float) -> None:
         """Write which share of the run had passed before step `step`."""

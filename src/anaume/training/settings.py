@@ -140,6 +140,8 @@ class RunSettings(_Section):
     """Held-out rows each time; always the same ones under the same masks."""
     on_non_finite: Literal["skip", "stop"] = "skip"
     """What happens to a step whose loss or gradient is not finite: it is never applied."""
+    curves: bool = True
+    """Draw curves.png at each evaluation (half a second) and after the end, where matplotlib is installed."""
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
