@@ -166,6 +166,7 @@ def _command(own: _OwnRun, out: Path, *, each_step: bool) -> list[str]:
             "keep_checkpoints": 1,
             "evaluations": 0,
             "curves": False,
+            "tensorboard": False,
         }
     )
     config, journal = out.with_suffix(".toml"), out.with_suffix(".jsonl")

@@ -7,6 +7,7 @@ RUN/
   metrics.jsonl     a row every few seconds, and one each time the held-out loss is measured
   journal.jsonl     of a run that goes by the clock: which share of its time had passed at each step
   curves.png        those rows drawn, where matplotlib is installed
+  tensorboard/      and as TensorBoard's events, where they were asked for
   bundle/           the result; after a stop, as far as it got
   result.json       how it ended; written last: with it the run is finished
 """

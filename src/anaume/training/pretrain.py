@@ -8,7 +8,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ from anaume.training.records import METRICS, Records, read_journal, read_lines
 from anaume.training.settings import PretrainSettings
 from anaume.training.start import build_loss, build_model, build_stream, computing, longest_row, resolve
 from anaume.training.state import Progress, checkpoints, load_checkpoint
+from anaume.training.tensorboard import EventsFile, require_tensorboard
 
 log = get_logger(__name__)
 
@@ -82,8 +83,9 @@ def pretrain(
     Ctrl-C and SIGTERM end the run after the step it is at, saved (`finished` is then False). Under torchrun all
     processes train one run.
 
-    Raises SettingsError for settings that don't fit or differ from the run's in `out` (naming each), DataError for a
-    corpus that can't be used, a loss that is not finite or a full disk (the last checkpoint is then intact).
+    Raises SettingsError for settings that don't fit or differ from the run's in `out` (naming each), MissingExtra for
+    run.tensorboard without tensorboard, DataError for a corpus that can't be used, a loss that is not finite or a full
+    disk (the last checkpoint is then intact).
     """
     folder = Path(out)
     opened = open_corpus(corpus)
@@ -93,6 +95,8 @@ def pretrain(
             f"the bundle's tokenizer ({tokenizer.fingerprint[:12]}) is not the one the corpus was made with "
             f"({opened.tokenizer_fingerprint[:12]}): prepare the corpus with --bundle, or train without one"
         )
+    if settings.run.tensorboard:
+        require_tensorboard()
     fractions = None if replay is None else read_journal(Path(replay))
     if settings.run.steps is None and settings.run.minutes is None and fractions is None:
         raise SettingsError("how long? give run.steps or run.minutes (--steps, --minutes)")
@@ -136,15 +140,21 @@ def pretrain(
                 (long_stream if long_stream and progress.long else stream).position = progress.position
                 if begins is not None and ranks.first:
                     begins(Beginning(settings, model.config, target, ranks.world))
-                stopwatch = Stopwatch(progress.seconds)
                 picture = CurvesFile(folder) if settings.run.curves else None
-                with Records(
-                    folder if ranks.first else None,
-                    metrics_size=progress.metrics_size,
-                    journal_size=progress.journal_size,
-                    timed=settings.run.minutes is not None,
-                    reports=[each for each in (report, picture) if each is not None],
-                ) as records:
+                events = None
+                if settings.run.tensorboard and ranks.first:
+                    events = EventsFile(folder, progress.step if saved else None)
+                stopwatch = Stopwatch(progress.seconds)
+                with (
+                    events or nullcontext(),
+                    Records(
+                        folder if ranks.first else None,
+                        metrics_size=progress.metrics_size,
+                        journal_size=progress.journal_size,
+                        timed=settings.run.minutes is not None,
+                        reports=[each for each in (report, picture, events) if each is not None],
+                    ) as records,
+                ):
                     run = Run(
                         settings=settings,
                         folder=folder,

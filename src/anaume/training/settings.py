@@ -142,6 +142,8 @@ class RunSettings(_Section):
     """What happens to a step whose loss or gradient is not finite: it is never applied."""
     curves: bool = True
     """Draw curves.png at each evaluation (half a second) and after the end, where matplotlib is installed."""
+    tensorboard: bool = False
+    """Write TensorBoard events to the run's folder (extra `tensorboard`)."""
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
