@@ -181,4 +181,5 @@ def overlap_line(name: str) -> str:
         f'Overlap of corpus "{name}" with evaluation sets, sentences that occur whole or as a part: {found}; '
         f"{left_out:,} documents that held one were left out. Sentences of one or two words, which occur anywhere, are "
         "not counted."
+        + (" Above 0: every figure of it is void." if any(count for count, _ in overlap(name).values()) else "")
     )

@@ -33,9 +33,9 @@ _KNOWN = {
     "objective": {"mask_rate"},
     "optimizer": {"learning_rate", "beta1", "beta2", "eps", "weight_decay", "clip"},
     "schedule": {"warmup"},
-    "run": {"steps", "batch_rows", "precision", "seed", "threads", "keep_checkpoints"},
+    "run": {"steps", "batch_rows", "precision", "seed", "threads", "keep_checkpoints", "evaluations"},
 }
-"""Settings that mean the same to both; any other must be at its default."""
+"""Settings that mean the same to both (it never evaluates while it trains); any other must be at its default."""
 
 
 def train(

@@ -1,8 +1,9 @@
-"""How a trained bundle is scored: the same held-out rows under the same masks, whoever trained it."""
+"""How a trained bundle is scored: the same held-out rows under the same masks, and the same hidden words."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -11,8 +12,32 @@ from anaume.data import open_corpus
 from anaume.data.corpus.stream import PretrainBatch, RowStream, SpecialIds
 from anaume.training import PretrainSettings
 from anaume.training.evaluation import Evaluator, HeldOut
+from benchmarks.corpora import held_out_texts
+from benchmarks.held_words import HeldWords, cut_passages
+from benchmarks.study import Row
 
 ROWS, SEQ_LEN = 1024, 128
+PASSAGES_OF = {"large": "reviews"}
+"""Where a corpus's hidden words come from, if not from its own texts; what is held back of one is of the other too."""
+
+
+def usual(row: Row, bundle: Bundle, corpus: Path) -> dict[str, Any]:
+    """Return held-out loss and accuracy, bits per character and word accuracy, and those of the unigram model."""
+    rows = held_out(bundle, corpus)
+    words = HeldWords(
+        cut_passages(held_out_texts(PASSAGES_OF.get(row.corpus, row.corpus))), bundle.tokenizer, max_length=SEQ_LEN
+    )
+    own, unigram = words.score(bundle), words.unigram(open_corpus(corpus).split("train").token_counts())
+    return {
+        "held_out_loss": rows.loss,
+        "held_out_accuracy": rows.accuracy,
+        "held_out_tokens": rows.tokens,
+        "bits_per_character": own.bits_per_character,
+        "word_accuracy": own.word_accuracy,
+        "words": own.words,
+        "unigram_bits_per_character": unigram.bits_per_character,
+        "unigram_word_accuracy": unigram.word_accuracy,
+    }
 
 
 def held_out(

@@ -20,18 +20,22 @@ Page = Callable[[Study], str]
 
 
 def main(
-    description: str | None, study: Study, page: Page, *, quick: Callable[[], Study], argv: Sequence[str] | None = None
+    description: str | None,
+    study: Study,
+    page: Page,
+    *,
+    quick: Callable[[], tuple[Study, Page]],
+    argv: Sequence[str] | None = None,
 ) -> None:
-    """Run what the command line asks for, then make the page.
+    """Do what the command line asks for, then make the page.
 
-    quick  makes a study of a few steps that only shows that everything works
+    quick  makes a study of a few steps, kept apart from the real one, that only shows that everything works
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--list", action="store_true", help="say what is done and what is missing, and do nothing")
-    parser.add_argument(
-        "--rates", action="store_true", help="measure seconds a step; on a quiet machine, and before rows"
-    )
+    parser.add_argument("--rates", action="store_true", help="measure seconds a step, on a quiet machine, and no more")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of --rates")
+    parser.add_argument("--steps", type=int, default=20, help="steps that are timed in a round of --rates")
     parser.add_argument("--only", metavar="PATTERN", help="only rows whose name is like this (*, ?)")
     parser.add_argument("--fresh", metavar="NAME", action="append", default=[], help="forget this row first")
     parser.add_argument("--fresh-rates", action="store_true", help="with --rates: measure those that are kept, too")
@@ -41,7 +45,7 @@ def main(
     parser.add_argument("-o", "--out", type=Path, help="write the page here (else it is printed)")
     given = parser.parse_args(argv)
     if given.quick:
-        study = quick()
+        study, page = quick()
     names = [row.name for row in study.rows]
     rows = [row for row in study.rows if fnmatch.fnmatchcase(row.name, given.only or "*")]
     if not rows:
@@ -56,8 +60,10 @@ def main(
     if given.stop_after is not None:
         _stop_after(60 * given.stop_after)
     try:
+        if given.quick:
+            study.measure_rates(rows, rounds=1, steps=2)
         if given.rates:
-            study.measure_rates(rounds=given.rounds, fresh=given.fresh_rates)
+            study.measure_rates(rows, rounds=given.rounds, steps=given.steps, fresh=given.fresh_rates)
         elif not given.page and not run(study, rows):
             say("stopped; nothing is lost, and the same line goes on")
     except KeyboardInterrupt:

@@ -66,7 +66,7 @@ class Row:
     @property
     def definition(self) -> dict[str, Any]:
         """Everything that decides the result, as JSON has it."""
-        told: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        told: dict[str, Any] = json.loads(json.dumps(asdict(self) | {"settings": [*COMMON, *self.settings]}))
         return told
 
 
@@ -143,6 +143,7 @@ class Study:
             "epochs": round(tokens / open_corpus(corpus).split("train").tokens, 3),
             "training_loss": trained["loss"],
             "scores": scores,
+            "overlap": corpora.overlap(row.corpus),
             "date": time.strftime("%Y-%m-%d"),
             "commit": harness.commit(),
             "machine": machine(),
@@ -153,9 +154,9 @@ class Study:
         shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)  # the bundle stays
         return line
 
-    def measure_rates(self, *, rounds: int = 5, steps: int = 20, fresh: bool = False) -> None:
-        """Measure what the rows' minutes are worth, as far as it is not known."""
-        runs = {row.pace: partial(seconds_a_step, row) for row in self.rows}
+    def measure_rates(self, rows: Sequence[Row], *, rounds: int, steps: int, fresh: bool = False) -> None:
+        """Measure what the minutes of rows are worth, as far as it is not known."""
+        runs = {row.pace: partial(seconds_a_step, row) for row in rows}
         self.rates.measure(runs, rounds=rounds, steps=steps, fresh=fresh)
 
     def bundle(self, row: Row) -> Path:

@@ -9,15 +9,9 @@ from anaume.errors import SettingsError
 from anaume.tokenization import Tokenizer
 from benchmarks import corpora, debian
 from benchmarks.corpora import Leaks, Text
+from tiny_studies import documents
 
-WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 LEAK = "The quick brown fox ."
-
-
-def documents(count):
-    return [
-        " ".join(WORDS[(number + step * step) % 10] for step in range(30)) + f" {number}." for number in range(count)
-    ]
 
 
 @pytest.fixture
@@ -25,7 +19,7 @@ def made(tmp_path, monkeypatch):
     """A corpus of 200 documents, one of which holds an evaluation sentence, with another mark."""
     monkeypatch.setattr(corpora, "CORPORA", tmp_path)
     monkeypatch.setattr(corpora, "EVALUATION", {"set": lambda: iter([LEAK, "never seen here", "one"])})
-    texts = documents(200)
+    texts = documents(200, length=30)
     texts[7] += " And then: the quick, brown FOX jumps."
     sources = {"numbers": lambda tell: iter(texts[:150]), "others": lambda tell: iter([*texts[150:], texts[0]])}
     monkeypatch.setitem(corpora.TEXTS, "made", Text(sources, back=0.1, held_out=0.1))
