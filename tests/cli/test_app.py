@@ -34,6 +34,7 @@ ALL = [
     ["inspect", "attention"],
     ["inspect", "neighbours"],
     ["inspect", "sizes"],
+    ["inspect", "curves"],
 ]
 
 

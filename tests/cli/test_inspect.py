@@ -1,4 +1,4 @@
-"""inspect path, word, attention, neighbours, sizes."""
+"""inspect path, word, attention, neighbours, sizes, curves."""
 
 from __future__ import annotations
 
@@ -162,3 +162,20 @@ def test_inspect_refuses(
     done = run("inspect", *(part.format(**places) for part in arguments))
     assert (done.code, done.out) == (code, "")
     assert expected in done.error()
+
+
+@pytest.mark.parametrize("out", [None, "elsewhere.svg"])
+def test_curves_are_drawn_of_a_runs_metrics(run: Run, tmp_path: Path, out: str | None) -> None:
+    pytest.importorskip("matplotlib")
+    row = {"step": 1, "fraction": 0.5, "seconds": 2.0, "token_loss": 8.0, "accuracy": 0.1, "learning_rate": 1e-3}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row | {"tokens": 512}) + "\n", "utf-8")
+    picture = tmp_path / (out or "curves.png")
+    done = run("inspect", "curves", tmp_path, *([] if out is None else ["-o", picture]))
+    assert (done.code, done.out, done.err) == (0, f"{picture}\n", "")
+    assert picture.read_bytes().startswith(b"\x89PNG" if out is None else b"<?xml")
+
+
+def test_curves_of_what_is_no_run_are_refused(run: Run, tmp_path: Path) -> None:
+    done = run("inspect", "curves", tmp_path)
+    assert (done.code, done.out) == (1, "")
+    assert "metrics.jsonl: can't be read: No such file" in done.error()
