@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import tempfile
 import time
 import warnings
@@ -45,7 +44,6 @@ def main() -> None:
     parser.add_argument("--shape", choices=SHAPES, action="append", help="one of the shapes (all unless given)")
     given = parser.parse_args()
     steps, repeats = (2, 1) if given.quick else (given.steps, given.repeats)
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # read at torch's first tensor
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parts = run(Path(folder), given, steps, repeats)

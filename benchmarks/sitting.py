@@ -40,6 +40,7 @@ def main(
     parser.add_argument("--fresh", metavar="NAME", action="append", default=[], help="forget this row first")
     parser.add_argument("--fresh-rates", action="store_true", help="with --rates: measure those that are kept, too")
     parser.add_argument("--stop-after", metavar="MINUTES", type=float, help="stop then; the same line goes on")
+    parser.add_argument("--threads", type=int, metavar="N", help="begin runs with N threads; their steps stay the same")
     parser.add_argument("--page", action="store_true", help="only make the page of the rows that are there")
     parser.add_argument("--quick", action="store_true", help="a few steps of a few rows, only to show that it works")
     parser.add_argument("-o", "--out", type=Path, help="write the page here (else it is printed)")
@@ -64,7 +65,7 @@ def main(
             study.measure_rates(rows, rounds=1, steps=2)
         if given.rates:
             study.measure_rates(rows, rounds=given.rounds, steps=given.steps, fresh=given.fresh_rates)
-        elif not given.page and not run(study, rows):
+        elif not given.page and not run(study, rows, given.threads):
             say("stopped; nothing is lost, and the same line goes on")
     except KeyboardInterrupt:
         say("stopped; nothing is lost, and the same line goes on")
@@ -73,7 +74,7 @@ def main(
     harness.publish(page(study), given.out)
 
 
-def run(study: Study, rows: Sequence[Row]) -> bool:
+def run(study: Study, rows: Sequence[Row], threads: int | None = None) -> bool:
     """Run the rows that are not done; False if it was stopped."""
     for row in rows:
         state = study.state(row)
@@ -88,7 +89,7 @@ def run(study: Study, rows: Sequence[Row]) -> bool:
         say(f"{row.name}: {row.minutes:g} minutes' worth")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            line = study.run(row)
+            line = study.run(row, threads=threads)
         if line is None:
             return False
         say(f"{row.name}: {line['steps']:,} steps in {line['seconds'] / 60:.1f} minutes: {line['scores']}")

@@ -114,11 +114,14 @@ class Study:
     def forget(self, name: str) -> None:
         """Forget a row's result and its run."""
         if self._results.pop(name, None) is not None:
-            self._write()
+            self._write(without=name)
         shutil.rmtree(self._runs / name, ignore_errors=True)
 
-    def run(self, row: Row) -> dict[str, Any] | None:
+    def run(self, row: Row, *, threads: int | None = None) -> dict[str, Any] | None:
         """Train a row to its end, or go on with it, and score it; None if it was asked to stop (nothing is lost).
+
+        threads  to begin a run with, in place of the row's; its steps stay those that the row's threads are worth.
+                 Two runs of one thread each share two cores better than two of two
 
         Raises SettingsError for a row without a rate, or kept or begun under another definition.
         """
@@ -127,9 +130,10 @@ class Study:
         if (done := self.result(row)) is not None:
             return done
         folder = self._runs / row.name
-        steps, seconds_a_step = self._plan(row, folder)
+        plan = self._plan(row, folder, threads)
+        steps = plan["steps"]
         corpus = corpora.prepared(row.corpus, row.tokenizer)
-        trained = train(row, steps, corpus, folder / "run")
+        trained = train(row, steps, corpus, folder / "run", threads=plan["threads"])
         if trained is None:
             return None
         scores = self._score(row, Bundle.load(trained["bundle"], device="cpu"), corpus)
@@ -138,7 +142,8 @@ class Study:
         line = {
             "row": row.definition,
             "steps": steps,
-            "seconds_a_step": seconds_a_step,
+            "seconds_a_step": plan["seconds_a_step"],
+            "threads": plan["threads"],
             "seconds": round(trained["seconds"], 1),
             "epochs": round(tokens / open_corpus(corpus).split("train").tokens, 3),
             "training_loss": trained["loss"],
@@ -163,33 +168,41 @@ class Study:
         """Return where the trained bundle of a finished row lies, on the machine that trained it."""
         return self._runs / row.name / "run" / "bundle"
 
-    def _plan(self, row: Row, folder: Path) -> tuple[int, float]:
-        """Return steps and seconds a step, written down once: a new rate does not change a run that has begun."""
+    def _plan(self, row: Row, folder: Path, threads: int | None) -> dict[str, Any]:
+        """Return steps, seconds a step and threads, written down once: nothing changes a run that has begun."""
         path = folder / "plan.json"
         if path.exists():
-            plan = json.loads(path.read_text(encoding="utf-8"))
+            plan: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if plan["row"] != row.definition:
                 raise SettingsError(f"{row.name}: begun under another definition; --fresh {row.name} forgets that run")
-            return plan["steps"], plan["seconds_a_step"]
+            return plan
         seconds = self.rates.seconds(row.pace)
         if seconds is None:
             raise SettingsError(f"{row.name}: nothing tells what its minutes are worth; measure with --rates first")
-        steps = max(1, round(60 * row.minutes / seconds))
+        plan = {
+            "row": row.definition,
+            "steps": max(1, round(60 * row.minutes / seconds)),
+            "seconds_a_step": seconds,
+            "threads": row.pretrain_settings().run.threads if threads is None else threads,
+        }
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as file:
-            file.write(json.dumps({"row": row.definition, "steps": steps, "seconds_a_step": seconds}).encode())
-        return steps, seconds
+            file.write(json.dumps(plan).encode())
+        return plan
 
-    def _write(self) -> None:
+    def _write(self, *, without: str | None = None) -> None:
+        """Write all results, those included that another process has added since this one read them."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        added = read_lines(self.path) if self.path.exists() else []
+        self._results = {line["row"]["name"]: line for line in added if line["row"]["name"] != without} | self._results
         with atomic_file(self.path) as file:
             for line in self._results.values():
                 file.write((json.dumps(line) + "\n").encode())
 
 
-def train(row: Row, steps: int, corpus: Path, folder: Path) -> dict[str, Any] | None:
+def train(row: Row, steps: int, corpus: Path, folder: Path, *, threads: int) -> dict[str, Any] | None:
     """Train, or go on training; return bundle, seconds and the last training loss, None if it was asked to stop."""
-    settings = row.pretrain_settings(steps)
+    settings = row.pretrain_settings(steps).with_values([f"run.threads={threads}"])
     if row.kind == "trainer":
         return hf_trainer.train(corpus, folder, settings)
     result = pretrain(corpus, folder, settings, device="cpu")

@@ -50,11 +50,24 @@ def test_a_row_of_another_definition_is_not_taken_for_it(make_study):
 
 def test_a_new_rate_does_not_change_a_row_that_has_begun(make_study):
     first = make_study(tiny_row())
-    first._plan(first.rows[0], first._runs / "a")
+    first._plan(first.rows[0], first._runs / "a", None)
     again = make_study(tiny_row())
     again.rates._lines[tiny_row().pace]["seconds"] = 1.0
     assert again.state(again.rows[0]) == "begun"
     assert again.run(again.rows[0])["steps"] == 3
+
+
+def test_two_processes_keep_each_other_s_rows_and_a_run_keeps_its_threads(make_study):
+    one, other = make_study(tiny_row(), tiny_row("b")), make_study(tiny_row(), tiny_row("b"))
+    other._plan(other.rows[1], other._runs / "b", 1)
+    assert one.run(one.rows[0])["threads"] == 2
+    line = other.run(other.rows[1], threads=2)
+    assert (line["threads"], line["steps"]) == (1, 3)
+    fresh = make_study(tiny_row(), tiny_row("b"))
+    assert [fresh.state(row) for row in fresh.rows] == ["done", "done"]
+    fresh.forget("a")
+    left = make_study(tiny_row(), tiny_row("b"))
+    assert [left.state(row) for row in left.rows] == ["missing", "done"]
 
 
 def test_without_a_rate_minutes_are_worth_nothing(make_study, capsys):
