@@ -59,10 +59,10 @@ def test_a_new_rate_does_not_change_a_row_that_has_begun(make_study):
 
 def test_two_processes_keep_each_other_s_rows_and_a_run_keeps_its_threads(make_study):
     one, other = make_study(tiny_row(), tiny_row("b")), make_study(tiny_row(), tiny_row("b"))
-    other._plan(other.rows[1], other._runs / "b", 1)
-    assert one.run(one.rows[0])["threads"] == 2
-    line = other.run(other.rows[1], threads=2)
-    assert (line["threads"], line["steps"]) == (1, 3)
+    other._plan(other.rows[1], other._runs / "b", 2)
+    assert one.run(one.rows[0])["threads"] == 1
+    line = other.run(other.rows[1], threads=1)
+    assert (line["threads"], line["steps"]) == (2, 3)
     fresh = make_study(tiny_row(), tiny_row("b"))
     assert [fresh.state(row) for row in fresh.rows] == ["done", "done"]
     fresh.forget("a")
