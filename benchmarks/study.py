@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -147,6 +147,7 @@ class Study:
             "seconds": round(trained["seconds"], 1),
             "epochs": round(tokens / open_corpus(corpus).split("train").tokens, 3),
             "training_loss": trained["loss"],
+            "curve": trained["curve"],
             "scores": scores,
             "overlap": corpora.overlap(row.corpus),
             "date": time.strftime("%Y-%m-%d"),
@@ -201,16 +202,35 @@ class Study:
 
 
 def train(row: Row, steps: int, corpus: Path, folder: Path, *, threads: int) -> dict[str, Any] | None:
-    """Train, or go on training; return bundle, seconds and the last training loss, None if it was asked to stop."""
+    """Train, or go on training; return bundle, seconds, last training loss and curve, None if it was asked to stop."""
     settings = row.pretrain_settings(steps).with_values([f"run.threads={threads}"])
     if row.kind == "trainer":
-        return hf_trainer.train(corpus, folder, settings)
+        trained = hf_trainer.train(corpus, folder, settings)
+        return None if trained is None else {**trained, "curve": []}
     result = pretrain(corpus, folder, settings, device="cpu")
     if not result.finished:
         return None
-    rows = [line for line in read_lines(folder / METRICS) if line.get("loss") is not None]
+    lines = read_lines(folder / METRICS)
+    rows = [line for line in lines if line.get("loss") is not None]
     last = [line["token_loss"] for line in rows if line["fraction"] >= _LAST] or [rows[-1]["token_loss"]]
-    return {"bundle": result.bundle, "seconds": result.seconds, "loss": sum(last) / len(last)}
+    return {"bundle": result.bundle, "seconds": result.seconds, "loss": sum(last) / len(last), "curve": curve(lines)}
+
+
+def curve(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a point for each time the held-out loss was measured: fraction of the run, and held-out loss and accuracy.
+
+    training_loss is the mean since the point before; None where no row of `metrics` lies between.
+    """
+    points: list[dict[str, Any]] = []
+    since: list[float] = []
+    for line in metrics:
+        if line.get("token_loss") is not None:
+            since.append(line["token_loss"])
+        if "held_out_loss" in line:
+            own = {name: line[name] for name in ("fraction", "held_out_loss", "held_out_accuracy")}
+            points.append({**own, "training_loss": sum(since) / len(since) if since else None})
+            since = []
+    return points
 
 
 def seconds_a_step(row: Row, steps: int, folder: Path) -> float:
