@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from anaume.errors import AnaumeError, nearest
@@ -25,11 +25,13 @@ def main(
     page: Page,
     *,
     quick: Callable[[], tuple[Study, Page]],
+    others: Mapping[str, Page] | None = None,
     argv: Sequence[str] | None = None,
 ) -> None:
     """Do what the command line asks for, then make the page.
 
-    quick  makes a study of a few steps, kept apart from the real one, that only shows that everything works
+    quick   makes a study of a few steps, kept apart from the real one, that only shows that everything works
+    others  further pages, each made where the option of its name says: ja -> --ja PATH
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--list", action="store_true", help="say what is done and what is missing, and do nothing")
@@ -44,6 +46,8 @@ def main(
     parser.add_argument("--page", action="store_true", help="only make the page of the rows that are there")
     parser.add_argument("--quick", action="store_true", help="a few steps of a few rows, only to show that it works")
     parser.add_argument("-o", "--out", type=Path, help="write the page here (else it is printed)")
+    for name in others or {}:
+        parser.add_argument(f"--{name}", metavar="PATH", type=Path, help=f"write its {name} page here")
     given = parser.parse_args(argv)
     if given.quick:
         study, page = quick()
@@ -72,6 +76,9 @@ def main(
     except AnaumeError as error:
         parser.exit(1, f"{error}\n")
     harness.publish(page(study), given.out)
+    for name, other in (others or {}).items():
+        if (out := getattr(given, name)) is not None:
+            harness.publish(other(study), out)
 
 
 def run(study: Study, rows: Sequence[Row], threads: int | None = None) -> bool:

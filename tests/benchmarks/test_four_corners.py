@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from benchmarks import corner_page, corpora, four_corners
+from benchmarks import corner_page, corpora, four_corners, sitting
 from benchmarks.corner_page import CORNERS, make_page
 from benchmarks.corner_words import WORDS
 from benchmarks.intervals import Estimate
 from benchmarks.probes import QUICK, Scored
 from benchmarks.rates import Rates
 from benchmarks.study import Row, Study, curve
+from tiny_studies import TINY
 
 ABOUT = {
     "sources": {"films": {"documents": 90, "characters": 1_500_000, "held back": 10, "leaks left out": 3}},
@@ -68,8 +71,6 @@ def probed(last: float) -> list[Scored]:
     def scores(task: str, value: float) -> dict[str, Estimate]:
         entities = ("accuracy", "macro F1", "entity F1")
         names = {"pos": entities[:2], "sst2": entities[:1]}.get(task, entities)
-            task, ("accuracy", "macro F1", "entity F1")
-        )
         return {name: Estimate(value, value - 0.01, value + 0.01) for name in names}
 
     kinds = (("token table", 0.111), ("layer 2", 1 - last / 10))
@@ -150,3 +151,34 @@ def test_a_curve_has_the_training_loss_since_the_point_before() -> None:
         {"fraction": 1.0, "held_out_loss": 6.0, "held_out_accuracy": 0.2},
     ]
     assert [(point["fraction"], point["training_loss"]) for point in curve(rows)] == [(0.5, 7.0), (1.0, None)]
+
+
+def test_every_corner_is_trained_from_the_untrained_model_and_keeps_its_mask(
+    small_corpus: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a learning rate of next to nothing the weights stay where they began."""
+    bundles: list[Any] = []
+    monkeypatch.setattr(four_corners, "probe", lambda bundle, size: bundles.append(bundle) or probed(1.0))
+    monkeypatch.setattr(four_corners, "baselines", lambda size: [])
+    settings = (*TINY, "run.evaluations=1", "run.evaluation_rows=8", "optimizer.learning_rate=1e-12")
+    rows = four_corners.corners(0.1, settings, layers=1, width=16, corpus="made", tokenizer="own-60")
+    rates = Rates(tmp_path / "rates.jsonl")
+    rates._lines = {row.pace: {"pace": row.pace, "seconds": 2.0} for row in rows}
+    made = four_corners.four_corners(rows, kept=tmp_path / "rows", rates=rates, runs=tmp_path / "runs")
+    lines = [made.run(row) for row in rows]
+    untrained, *trained = bundles
+    assert [bundle.config.causal for bundle in trained] == [True, True, False, False]
+    for bundle in trained:
+        for ours, theirs in zip(bundle.model.parameters(), untrained.model.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+    floor = math.log(untrained.tokenizer.vocab_size)
+    assert [line["curve"][-1]["held_out_loss"] for line in lines if line] == pytest.approx([floor] * 4, rel=0.05)
+
+
+def test_both_pages_are_written(kept: Path, tmp_path: Path) -> None:
+    made, japanese = study_of(kept, *CORNERS), lambda study: make_page(study, "ja")
+    out, other = tmp_path / "page.md", tmp_path / "ja.md"
+    given = ["--page", "-o", str(out), "--ja", str(other)]
+    sitting.main(None, made, make_page, quick=four_corners.quick, others={"ja": japanese}, argv=given)
+    assert out.read_text("utf-8").startswith("# The four corners")
+    assert other.read_text("utf-8").startswith("# マスクと目的")
