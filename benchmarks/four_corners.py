@@ -33,7 +33,7 @@ from benchmarks.rates import Rates
 from benchmarks.study import Row, Study
 
 MINUTES = 5.0
-SHAPE = {"layers": 4, "width": 256, "corpus": "reviews", "tokenizer": "own-8000"}
+SHAPE: dict[str, Any] = {"layers": 4, "width": 256, "corpus": "reviews", "tokenizer": "own-8000"}
 SETTINGS = (
     "model.dropout=0.0",
     "run.batch_rows=16",
