@@ -8,7 +8,6 @@ it is given the whole sorted alphabet, in both forms, as its first entries.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import warnings
 from collections import Counter
@@ -22,14 +21,12 @@ from tokenizers import Regex, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as RustTokenizer
 
 from anaume.errors import AnaumeWarning, DataError, SettingsError
-from anaume.tokenization.kana import count_voiced
-from anaume.tokenization.pipeline import build_normalizer, build_pre_tokenizer
+from anaume.tokenization.counting import WordCounter
 from anaume.tokenization.rules import TokenizerRules
 
 # Words travel to the trainer in texts of this many; large enough that Python's share is small.
 _WORDS_A_TEXT = 2_000
 _END = object()
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +66,7 @@ def learn_vocabulary(
             raise SettingsError(f"{name} must be a whole number from 1; got {value!r}")
     if limit_alphabet is not None and (type(limit_alphabet) is not int or limit_alphabet < 1):
         raise SettingsError(f"limit_alphabet must be a whole number from 1; got {limit_alphabet!r}")
-    counter = _WordCounter(rules)
+    counter = WordCounter(rules)
     words, texts = counter.count(_texts(source))
     if not words:
         raise DataError(f"no words to learn from: {texts} texts came, all empty after cleaning")
@@ -120,35 +117,6 @@ def learn_vocabulary(
         size=len(vocab),
     )
     return vocab, report
-
-
-class _WordCounter:
-    """Counts words with the rules' own normaliser and pre-tokenizer; protected strings are cut out first."""
-
-    def __init__(self, rules: TokenizerRules) -> None:
-        self._normalize = build_normalizer(rules).normalize_str
-        self._cut = build_pre_tokenizer(rules).pre_tokenize_str
-        self._joins_anything = rules.words == "mecab"
-        longest_first = sorted(rules.protected, key=len, reverse=True)
-        self._protected = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
-        self.voiced = 0
-
-    def count(self, texts: Iterable[str]) -> tuple[Counter[str], int]:
-        words: Counter[str] = Counter()
-        number = 0
-        for text in texts:
-            number += 1
-            text = _SURROGATES.sub("\ufffd", text)
-            self.voiced += count_voiced(text)
-            for part in self._protected.split(text) if self._protected else (text,):
-                words.update(word for word, _ in self._cut(self._normalize(part)))
-        return words, number
-
-    def stands_alone(self, character: str) -> bool:
-        """True for ideographs and punctuation under the BERT rules: never joined, so they need no "##" form."""
-        if self._joins_anything:
-            return False
-        return [word for word, _ in self._cut(self._normalize(f"a{character}a"))] == ["a", character, "a"]
 
 
 def _alphabet(characters: Counter[str], limit: int | None) -> tuple[set[str], set[str]]:
