@@ -25,6 +25,8 @@ PUBLIC = [
     "Tokenizer",
     "TokenizerError",
     "TokenizerRules",
+    "VocabularyExtension",
+    "extend_vocabulary",
     "generate_random_mask",
     "load",
     "mlm_loss",

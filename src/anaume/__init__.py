@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anaume.bundle import Bundle, EmbedReport, TokenVectors
+    from anaume.bundle import Bundle, EmbedReport, TokenVectors, extend_vocabulary
     from anaume.bundle.similarity import similarity
     from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig
     from anaume.engines import Precision
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         TokenizerError,
     )
     from anaume.model import InputEmbeddings, generate_random_mask, mlm_loss
-    from anaume.tokenization import Encoding, Tokenizer, TokenizerRules
+    from anaume.tokenization import Encoding, Tokenizer, TokenizerRules, VocabularyExtension
 
 __version__ = "0.1.0"
 
@@ -54,6 +54,8 @@ _HOMES = {
     "Tokenizer": "anaume.tokenization",
     "TokenizerError": "anaume.errors",
     "TokenizerRules": "anaume.tokenization",
+    "VocabularyExtension": "anaume.tokenization",
+    "extend_vocabulary": "anaume.bundle",
     "generate_random_mask": "anaume.model",
     "mlm_loss": "anaume.model",
     "similarity": "anaume.bundle",
@@ -77,6 +79,8 @@ __all__ = [
     "Tokenizer",
     "TokenizerError",
     "TokenizerRules",
+    "VocabularyExtension",
+    "extend_vocabulary",
     "generate_random_mask",
     "load",
     "mlm_loss",

@@ -22,6 +22,7 @@ ALL = [
     ["tokenize"],
     ["vocab", "train"],
     ["vocab", "report"],
+    ["vocab", "extend"],
     ["info"],
     ["verify"],
     ["embed"],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from anaume.bundle import Bundle, extend_vocabulary
 from anaume.bundle.parts import BundleParts
 from anaume.config import EmbeddingConfig, HeadConfig
 from anaume.errors import AnaumeWarning
@@ -212,6 +213,31 @@ def test_tied_weights_are_one_tensor_on_both_sides(tmp_path: Path) -> None:
     twin = transformers.AutoModelForPreTraining.from_pretrained(tmp_path / "b").eval()
     heads = here.model.head_configs
     assert_same(logits_here(read_bundle(tmp_path / "b"), plain=False), logits_there(twin, heads, "sdpa"))
+
+
+@pytest.mark.parametrize("rules", [{}, {"words": "mecab"}], ids=str)
+def test_an_extended_bundle_opens_there_with_the_same_numbers_and_ids(tmp_path: Path, rules: dict[str, Any]) -> None:
+    """Input table, output matrix and bias are of one size there too, still tied, and new words get the new IDs."""
+    if rules:
+        pytest.importorskip("fugashi")
+    heads = {"mlm": HeadConfig(kind="mlm"), "nsp": HeadConfig(kind="nsp")}
+    old = Bundle(tiny_parts(heads, rules=rules), device="cpu")
+    new, _ = extend_vocabulary(old, ["my cats and zebra", "cats zebra 銀行員"], add=2)
+    new.save(tmp_path / "b")
+    twin, info = transformers.AutoModelForPreTraining.from_pretrained(tmp_path / "b", output_loading_info=True)
+    assert not any(info.values()), info
+    assert twin.config.vocab_size == len(VOCAB) + 2
+    assert twin.cls.predictions.decoder.weight.data_ptr() == twin.bert.embeddings.word_embeddings.weight.data_ptr()
+    assert_same(logits_here(new.parts, plain=False), logits_there(twin.eval(), heads, "eager"))
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "b")
+    for text in [*TEXTS, "my Cats, zebra of cats", "catsing zebras"]:
+        assert tokenizer(text)["input_ids"] == new.tokenizer.encode(text).token_ids
+    ids = torch.tensor([new.tokenizer.encode("my cats zebra").token_ids])
+    assert (ids >= len(VOCAB)).sum() == 2
+    with torch.no_grad():
+        here = new.model.head_logits("mlm", new.model(ids, None).last_hidden_state, None)
+        assert difference(here, twin(ids).prediction_logits) <= 1e-5
 
 
 def test_what_no_class_holds_is_said_and_the_encoder_still_opens(tmp_path: Path) -> None:

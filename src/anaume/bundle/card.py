@@ -66,7 +66,7 @@ def _block(parts: BundleParts, fingerprints: Fingerprints, architecture: str, li
     if not parts.record.stages:
         lines.append("Freshly drawn: never trained.")
     for number, stage in enumerate(parts.record.stages, start=1):
-        named = ", ".join(stage.objectives)
+        named = ", ".join(stage.objectives) or "changed without training"
         lines.append(f"{number}. {'objectives unknown' if stage.objectives == (UNKNOWN,) else named}"
                      + (f", from {stage.source}" if stage.source else ""))  # fmt: skip
         lines += [f"   - data: {_plain(data)}" for data in stage.data]

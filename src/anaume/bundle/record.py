@@ -14,10 +14,11 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingStage:
-    """One step of the lineage: an import, a pretraining, a fine-tuning. Everything in it is ready for JSON."""
+    """One step of the lineage: an import, a pretraining, a longer vocabulary. Everything in it is ready for JSON."""
 
     objectives: tuple[str, ...]
-    """What was minimised: "mlm", "nsp", "contrastive", ...; ("unknown",) for a foreign checkpoint."""
+    """What was minimised: "mlm", "nsp", "contrastive", ...; ("unknown",) for a foreign checkpoint; none where nothing
+    was trained, as when the vocabulary is extended."""
     source: str = ""
     """Where the weights came from, when they came from elsewhere: a name, never a path of one machine."""
     data: tuple[Mapping[str, Any], ...] = ()

@@ -77,3 +77,14 @@ Words = Annotated[
 Subwords = Annotated[
     SubwordsName, typer.Option("--subwords", metavar="HOW", help="What words are cut into: wordpiece or character.")
 ]
+
+# A vocab.txt holds no rules: these say them.
+WordsOrNone = Annotated[
+    WordsName | None, typer.Option("--words", help="For a vocab.txt: where words end, bert or mecab.")
+]
+SubwordsOrNone = Annotated[
+    SubwordsName | None, typer.Option("--subwords", help="For a vocab.txt: wordpiece or character.")
+]
+LowerCaseOrNone = Annotated[
+    bool | None, typer.Option("--uncased/--cased", help="For a vocab.txt: whether case is dropped.", show_default=False)
+]

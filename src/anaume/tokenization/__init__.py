@@ -5,6 +5,8 @@ of the `tokenizers` library is always built from them.
 """
 
 from anaume.tokenization.encoding import Coverage, Encoding
+from anaume.tokenization.extending import NewEntry, VocabularyExtension, VocabularyFit, extend_tokenizer
+from anaume.tokenization.given import GivenWords
 from anaume.tokenization.learning import TrainingReport
 from anaume.tokenization.report import (
     UnknownReport,
@@ -23,13 +25,18 @@ __all__ = [
     "Coverage",
     "Encoding",
     "Finding",
+    "GivenWords",
+    "NewEntry",
     "SelfCheck",
     "Tokenizer",
     "TokenizerRules",
     "TrainingReport",
     "Truncation",
     "UnknownReport",
+    "VocabularyExtension",
+    "VocabularyFit",
     "VocabularyReport",
+    "extend_tokenizer",
     "first_difference",
     "read_vocab",
     "unknown_report",
