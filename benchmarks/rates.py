@@ -1,8 +1,8 @@
 """Seconds a step of every kind of run, measured turn by turn on a quiet machine, and kept with the results.
 
 A rate belongs to a pace: the kind of run, the tokenizer, and those settings that decide how long a step takes. It is
-the median over rounds of the mean over a short run's steps, the first few left out. Evaluation, saving and start-up are
-in no rate.
+the median over rounds of the mean over a short run's steps, as many as take some seconds, the first few left out.
+Evaluation, saving and start-up are in no rate.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from benchmarks.harness import Peer
 RATES = harness.ROOT / "docs" / "benchmarks" / "rows" / "rates.jsonl"
 WARM_UP = 4
 """Steps of a short run that are not counted: torch picks kernels and touches memory."""
+FEWEST, MOST = 4, 2_000
+"""Steps of a short run that are."""
 
 _NO_TIME = {
     "optimizer": None,
@@ -70,26 +72,26 @@ class Rates:
         return [self._lines[pace] for pace in dict.fromkeys(paces) if pace in self._lines]
 
     def measure(
-        self, runs: Mapping[str, Callable[[int, Path], float]], *, rounds: int, steps: int, fresh: bool = False
+        self, runs: Mapping[str, Callable[[int, Path], float]], *, rounds: int, seconds: float, fresh: bool = False
     ) -> None:
         """Measure the paces that have no rate yet (all of them, if `fresh`), and keep them.
 
-        runs    pace -> a function that trains so many steps in an empty folder and returns the mean seconds a step, the
-                first `WARM_UP` left out
+        runs     pace -> a function that trains so many steps in an empty folder and returns the mean seconds of a step,
+                 the first `WARM_UP` left out
+        seconds  about how long the steps of one round take
         """
         wanted = {pace: run for pace, run in runs.items() if fresh or pace not in self._lines}
         if not wanted:
             return
-        about = {"commit": harness.commit(), "versions": harness.versions(), "steps": steps, "rounds": rounds}
+        about = {"commit": harness.commit(), "versions": harness.versions(), "seconds": seconds, "rounds": rounds}
         results = harness.Results("rates", about, fresh=fresh)
-        peers = [Peer(pace, _short(run, steps)) for pace, run in wanted.items()]
+        peers = [Peer(pace, _short(run, seconds)) for pace, run in wanted.items()]
         for pace, timing in harness.measure(peers, results, repeats=rounds, warmup=0).items():
             self._lines[pace] = {
                 "pace": pace,
                 "seconds": statistics.median(timing.seconds),
                 "spread": round(timing.spread, 3),
                 "rounds": rounds,
-                "steps": steps,
                 "date": time.strftime("%Y-%m-%d"),
                 "commit": about["commit"],
                 "machine": machine(),
@@ -100,12 +102,16 @@ class Rates:
                 file.write((json.dumps(line) + "\n").encode())
 
 
-def _short(run: Callable[[int, Path], float], steps: int) -> Callable[[], Callable[[], float]]:
-    def once() -> float:
+def _short(run: Callable[[int, Path], float], seconds: float) -> Callable[[], Callable[[], float]]:
+    def train(steps: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
-            return run(steps + WARM_UP, Path(folder) / "run")
+            return run(WARM_UP + steps, Path(folder) / "run")
 
-    return lambda: once
+    def prepare() -> Callable[[], float]:
+        steps = round(seconds / train(FEWEST))
+        return lambda: train(min(max(steps, FEWEST), MOST))
+
+    return prepare
 
 
 @cache

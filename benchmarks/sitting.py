@@ -37,7 +37,7 @@ def main(
     parser.add_argument("--list", action="store_true", help="say what is done and what is missing, and do nothing")
     parser.add_argument("--rates", action="store_true", help="measure seconds a step, on a quiet machine, and no more")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of --rates")
-    parser.add_argument("--steps", type=int, default=20, help="steps that are timed in a round of --rates")
+    parser.add_argument("--seconds", type=float, default=15, help="about how long a round of --rates trains a kind")
     parser.add_argument("--only", metavar="PATTERN", help="only rows whose name is like this (*, ?)")
     parser.add_argument("--fresh", metavar="NAME", action="append", default=[], help="forget this row first")
     parser.add_argument("--fresh-rates", action="store_true", help="with --rates: measure those that are kept, too")
@@ -66,9 +66,9 @@ def main(
         _stop_after(60 * given.stop_after)
     try:
         if given.quick:
-            study.measure_rates(rows, rounds=1, steps=2)
+            study.measure_rates(rows, rounds=1, seconds=0.1)
         if given.rates:
-            study.measure_rates(rows, rounds=given.rounds, steps=given.steps, fresh=given.fresh_rates)
+            study.measure_rates(rows, rounds=given.rounds, seconds=given.seconds, fresh=given.fresh_rates)
         elif not given.page and not run(study, rows, given.threads):
             say("stopped; nothing is lost, and the same line goes on")
     except KeyboardInterrupt:

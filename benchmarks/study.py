@@ -160,10 +160,10 @@ class Study:
         shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)  # the bundle stays
         return line
 
-    def measure_rates(self, rows: Sequence[Row], *, rounds: int, steps: int, fresh: bool = False) -> None:
+    def measure_rates(self, rows: Sequence[Row], *, rounds: int, seconds: float, fresh: bool = False) -> None:
         """Measure what the minutes of rows are worth, as far as it is not known."""
         runs = {row.pace: partial(seconds_a_step, row) for row in rows}
-        self.rates.measure(runs, rounds=rounds, steps=steps, fresh=fresh)
+        self.rates.measure(runs, rounds=rounds, seconds=seconds, fresh=fresh)
 
     def bundle(self, row: Row) -> Path:
         """Return where the trained bundle of a finished row lies, on the machine that trained it."""

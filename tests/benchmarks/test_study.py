@@ -89,12 +89,12 @@ def test_rates_are_measured_once_and_kept(make_study, tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.harness.KEPT", tmp_path)
     rows = tiny_row(), tiny_row("b", seed=3, minutes=9), tiny_row("c", settings=(*TINY, "run.batch_rows=8"))
     one = make_study(*rows, known=False)
-    one.measure_rates(rows, rounds=2, steps=2)
+    one.measure_rates(rows, rounds=2, seconds=0.01)
     assert len((tmp_path / "rates.jsonl").read_text().splitlines()) == 2, "a and b keep the same pace"
     again = make_study(*rows, known=False)
     assert again.state(again.rows[2]) == "missing"
     before = (tmp_path / "rates.jsonl").read_text()
-    again.measure_rates(rows, rounds=2, steps=2)
+    again.measure_rates(rows, rounds=2, seconds=0.01)
     assert (tmp_path / "rates.jsonl").read_text() == before
 
 
