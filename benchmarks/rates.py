@@ -20,6 +20,7 @@ from anaume.checks.machine import describe_machine
 from anaume.data import atomic_file
 from anaume.training import PretrainSettings
 from anaume.training.records import read_lines
+from anaume.training.start import BATCH_ROWS
 from benchmarks import harness
 from benchmarks.harness import Peer
 
@@ -43,7 +44,7 @@ _NO_TIME = {
 
 def pace(kind: str, tokenizer: str, settings: PretrainSettings) -> str:
     """Return the pace of a run, in words."""
-    default = PretrainSettings().model_dump()
+    default = PretrainSettings().with_values([f"run.batch_rows={BATCH_ROWS}"]).model_dump()
     own = []
     for section, values in settings.model_dump().items():
         passed_by = _NO_TIME.get(section, set())

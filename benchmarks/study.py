@@ -30,7 +30,7 @@ from benchmarks.rates import WARM_UP, Rates, machine, pace
 RUNS = harness.KEPT / "runs"
 ROWS = harness.ROOT / "docs" / "benchmarks" / "rows"
 
-COMMON = ("data.seq_len=128", "run.threads=2", "run.keep_checkpoints=1")
+COMMON = ("data.seq_len=128", "run.batch_rows=32", "run.threads=2", "run.keep_checkpoints=1")
 _LAST = 0.95  # the training loss told is the mean over the run from here on
 
 
@@ -138,6 +138,7 @@ class Study:
             return None
         scores = self._score(row, Bundle.load(trained["bundle"], device="cpu"), corpus)
         settings = row.pretrain_settings(steps)
+        assert settings.run.batch_rows is not None
         tokens = steps * settings.run.batch_rows * (settings.data.seq_len - 2)
         line = {
             "row": row.definition,

@@ -155,6 +155,19 @@ def test_a_timed_run_can_be_trained_again_by_its_journal(run: Run, corpus: Path,
     assert differing(states[0]["model"], states[1]["model"]) == []
 
 
+def test_what_a_time_budget_leaves_open_is_proposed_and_said(run: Run, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    line = ["pretrain", corpus, "-o", out, "--minutes", "0.01", *SETS, "--set", "run.batch_rows=none"]
+    done = run(*line)
+    assert done.code == 0, done.err
+    assert "proposed for 0.01 min: 128 rows a step: the smallest, as neither time nor memory" in done.err
+    assert "small batches (128 rows of 16)" in done.err  # what the floor may come from names what was trained
+    assert stored(out).run.batch_rows == 128
+    again = run(*line)
+    assert (again.code, "proposed" in again.err) == (0, False)
+    assert again.out.startswith(f"{out} is finished already")
+
+
 def test_other_ranks_say_nothing(run: Run, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
     done = run("pretrain", corpus, "-o", tmp_path / "run", "--steps", 2, *SETS)

@@ -10,7 +10,7 @@ import torch
 from anaume.bundle import Bundle
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.training import PretrainSettings, start
-from anaume.training.start import build_model, resolve
+from anaume.training.start import build_model, is_open, resolve, with_start
 from tiny_bundles import tiny_tokenizer
 from tiny_runs import PLAIN, tiny_bundle, tiny_settings
 
@@ -42,6 +42,26 @@ def test_a_run_that_goes_on_does_not_ask_the_machine_again(monkeypatch: pytest.M
     assert resolve(PretrainSettings(), CPU, None, stored) == stored
     given = resolve(PretrainSettings().with_values(["run.threads=2", "run.precision=float32"]), CPU, None, stored)
     assert (given.run.threads, given.run.precision) == (2, "float32")
+
+
+def test_size_and_batch_are_left_open_to_a_run_by_the_clock_alone() -> None:
+    timed = PretrainSettings().with_values(["run.minutes=1", "run.threads=1"])
+    left = resolved(timed)
+    assert (left.model.size, left.run.batch_rows, is_open(left, None)) == (None, None, True)
+    stored = with_start(left, None, "tiny", 16)
+    assert not is_open(stored, None)
+    assert resolve(timed, CPU, None, stored) == stored
+    assert resolve(timed.with_values(["run.batch_rows=9"]), CPU, None, stored).run.batch_rows == 9
+    assert with_start(stored, None, "small", 64) == stored  # what is there stays
+    of_steps = resolve(timed.with_values(["run.minutes=none", "run.steps=3"]), CPU, None, stored)
+    assert (of_steps.model.size, of_steps.run.batch_rows) == ("mini", 32)  # whatever is stored: it is not asked
+    given = tiny_bundle("mlm")
+    own = resolved(timed, given)
+    assert (own.model.size, is_open(own, given), is_open(with_start(own, given, "tiny", 16), given)) == (
+        None,
+        True,
+        False,
+    )
 
 
 def test_the_drawn_model_is_as_settings_say() -> None:

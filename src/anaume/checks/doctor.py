@@ -28,6 +28,7 @@ EXTRAS = {
     "ja": ("fugashi", "unidic-lite"),
     "dedup": ("rensa",),
     "plots": ("matplotlib",),
+    "tensorboard": ("tensorboard",),
     "hub": ("huggingface_hub",),
 }
 """Optional extras -> what they install."""

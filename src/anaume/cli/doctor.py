@@ -72,7 +72,7 @@ def _doctor(
         if as_json:
             say_json({"machine": [dataclasses.asdict(finding) for finding in machine], "forecast": None})
         return
-    from anaume.training.forecast import VOCAB_SIZE, forecast_run
+    from anaume.training.measuring import VOCAB_SIZE, forecast_run
 
     log.info("training a few steps to measure them")
     told = forecast_run(settings, shards, vocab_size=vocab_size or VOCAB_SIZE, device=device)

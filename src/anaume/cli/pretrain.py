@@ -33,7 +33,12 @@ OBJECTIVES = {
 
 Size = Annotated[
     str | None,
-    typer.Option("--size", metavar="NAME", help="tiny, mini, small, medium, base or large.", show_default="mini"),
+    typer.Option(
+        "--size",
+        metavar="NAME",
+        help="tiny, mini, small, medium, base or large; under --minutes, tiny to small as measured.",
+        show_default="mini",
+    ),
 ]
 Minutes = Annotated[
     float | None, typer.Option("--minutes", metavar="M", help="A time budget: the schedule ends on it.")
@@ -92,7 +97,8 @@ def _pretrain(
 
     The same line again goes on where it was stopped or killed, and ends where it would have ended; a RUN of other
     settings is refused, naming each. Settings go one over the other: --config, --recipe, the options, --set. All of
-    them, with what was left open filled in, are in RUN/settings.toml.
+    them, with what was left open filled in, are in RUN/settings.toml. Under --minutes, a size or batch that is not
+    given is chosen from a few measured steps, and it is said why.
 
     $ anaume pretrain shards --size mini --minutes 15 -o run
     $ anaume pretrain shards --bundle my-bundle --steps 2000 -o run
@@ -155,6 +161,7 @@ def _train(
     quiet: bool,
 ) -> tuple[PretrainResult, Landmarks, list[str]]:
     from anaume.training import pretrain
+    from anaume.training.folder import stored_settings
     from anaume.training.progress import Landmarks, shown, stuck
     from anaume.training.records import METRICS, read_lines
 
@@ -172,7 +179,7 @@ def _train(
             begins=None if display is None else display.begins,
             report=display,
         )
-    note = stuck(read_lines(out / METRICS), landmarks, settings) if result.finished else None
+    note = stuck(read_lines(out / METRICS), landmarks, stored_settings(out) or settings) if result.finished else None
     return result, landmarks, [] if note is None else [note]
 
 

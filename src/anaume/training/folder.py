@@ -1,7 +1,8 @@
 """The folder of a run: what it holds, whose it is, and one process at a time.
 
 RUN/
-  run.json          what the run starts from: corpus, its landmarks, bundle, journal that is replayed
+  run.json          what the run starts from: corpus, its landmarks, bundle, journal that is replayed; why size and
+                    batch were chosen
   settings.toml     the settings, with what was left to the machine filled in; with it the folder is a run
   checkpoints/      the last few, see state.py
   metrics.jsonl     a row every few seconds, and one each time the held-out loss is measured

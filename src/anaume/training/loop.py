@@ -211,6 +211,7 @@ def next_batch(run: Run, fraction: float) -> PretrainBatch:
     """Return this rank's rows of the next batch; longer and fewer ones in the last part of a two-length run."""
     settings, progress, ranks = run.settings, run.progress, run.ranks
     stream, rows = run.stream, settings.run.batch_rows
+    assert rows is not None
     if run.long_stream is not None and (progress.long or fraction >= 1.0 - settings.data.long_share):
         progress.long = True
         stream = run.long_stream

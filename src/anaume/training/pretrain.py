@@ -34,23 +34,27 @@ from anaume.training.curves import CurvesFile
 from anaume.training.evaluation import Evaluator
 from anaume.training.folder import (
     BUNDLE,
+    SETTINGS,
     PretrainResult,
     begin_folder,
     check_folder,
     locked,
     read_result,
+    read_source,
     stored_settings,
     write_result,
 )
 from anaume.training.loop import CHECKPOINTS, Run, train
+from anaume.training.measuring import settle
 from anaume.training.optimizer import build_optimizer
 from anaume.training.progress import Landmarks
 from anaume.training.ranks import Ranks, joined
 from anaume.training.records import METRICS, Records, read_journal, read_lines
 from anaume.training.settings import PretrainSettings
-from anaume.training.start import build_loss, build_model, build_stream, computing, longest_row, resolve
+from anaume.training.start import build_loss, build_model, build_stream, computing, is_open, longest_row, resolve
 from anaume.training.state import Progress, checkpoints, load_checkpoint
 from anaume.training.tensorboard import EventsFile, require_tensorboard
+from anaume.training.trial_text import TrialText
 
 log = get_logger(__name__)
 
@@ -101,10 +105,10 @@ def pretrain(
     if settings.run.steps is None and settings.run.minutes is None and fractions is None:
         raise SettingsError("how long? give run.steps or run.minutes (--steps, --minutes)")
     with joined(pick_device(device)) as (ranks, target):
-        settings = resolve(settings, target, bundle, stored_settings(folder))
-        if settings.run.batch_rows < ranks.world:
-            raise SettingsError(f"run.batch_rows is {settings.run.batch_rows}, fewer than the {ranks.world} processes")
-        source = {
+        stored = stored_settings(folder)
+        again = stored_settings(Path(replay).parent) if stored is None and replay is not None else None
+        settings = resolve(settings, target, bundle, stored or again)
+        source: dict[str, Any] = {
             "corpus": _corpus_hash(opened),
             "bundle": None if bundle is None else bundle.fingerprint,
             "new_heads": new_heads,
@@ -119,6 +123,19 @@ def pretrain(
         already = read_result(folder)
         if already is not None:
             return already
+        source["proposal"] = read_source(folder).get("proposal") if stored else None
+        if is_open(settings, bundle):
+            if fractions is not None:
+                raise SettingsError(
+                    "a replay measures nothing: give model.size and run.batch_rows as its run had them, or leave the "
+                    f"journal in its run's folder, beside {SETTINGS}"
+                )
+            text = TrialText.of_corpus(opened, tokenizer)
+            settings, proposal = settle(settings, text, target, ranks, bundle=bundle, new_heads=new_heads)
+            source["proposal"] = None if proposal is None else proposal.record()
+        assert settings.run.batch_rows is not None
+        if settings.run.batch_rows < ranks.world:
+            raise SettingsError(f"run.batch_rows is {settings.run.batch_rows}, fewer than the {ranks.world} processes")
         with computing(settings, target), _stop_signals() as asked:
             # Everything that may be refused comes before the folder is made.
             model = build_model(settings, tokenizer.vocab_size, bundle, new_heads=new_heads).to(target)
@@ -135,7 +152,7 @@ def pretrain(
             ranks.wait()  # all have looked at the folder before the first one writes
             with _first_alone(folder, settings, source, ranks):
                 saved = checkpoints(folder / CHECKPOINTS)
-                progress = load_checkpoint(saved[-1], model, optimizer, target) if saved else Progress()
+                progress = load_checkpoint(saved[-1], model, optimizer, target) if saved else _beginning(source)
                 _same_step(progress, ranks, target)
                 (long_stream if long_stream and progress.long else stream).position = progress.position
                 if begins is not None and ranks.first:
@@ -185,6 +202,12 @@ def pretrain(
                     if result.finished:
                         write_result(result)
                 return result
+
+
+def _beginning(source: dict[str, Any]) -> Progress:
+    """Return the progress of a run without a checkpoint: what choosing its size and batch took is spent."""
+    proposal = source["proposal"]
+    return Progress() if proposal is None else Progress(seconds=float(proposal["seconds"]))
 
 
 def _specials(tokenizer: Tokenizer) -> SpecialIds:

@@ -22,7 +22,8 @@ class ModelSettings(_Section):
     """The model; a run that continues from a bundle takes the bundle's, and only dropout and causal can be given."""
 
     size: str | None = None
-    """A named size (tiny, mini, small, medium, base, large), or "custom" with the numbers below; None = mini."""
+    """A named size (tiny, mini, small, medium, base, large), or "custom" with the numbers below; None = mini, or under
+    run.minutes as a few measured steps propose."""
     hidden_size: int | None = None
     """With size = "custom"."""
     num_hidden_layers: int | None = None
@@ -114,8 +115,9 @@ class RunSettings(_Section):
     """Optimizer steps; or give minutes."""
     minutes: float | None = Field(default=None, gt=0.0)
     """A time budget: the schedule follows the clock and ends on it."""
-    batch_rows: int = Field(default=32, ge=1)
-    """Rows of a step, over all ranks; where rows are longer (data.long_seq_len), fewer, of as many tokens."""
+    batch_rows: int | None = Field(default=None, ge=1)
+    """Rows of a step, over all ranks; where rows are longer (data.long_seq_len), fewer, of as many tokens. None = 32,
+    or under run.minutes as a few measured steps propose."""
     micro_rows: int | None = Field(default=None, ge=1)
     """Rows that are in memory at once; None = all of a rank's. The result is that of the whole batch."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"

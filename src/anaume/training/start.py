@@ -29,6 +29,8 @@ from anaume.training.settings import PretrainSettings
 log = get_logger(__name__)
 
 POOLER = "pooler"
+SIZE, BATCH_ROWS = "mini", 32
+"""Where nothing is said and nothing is measured."""
 _POSITIONS, _DROPOUT = 512, 0.1
 _OF_THE_BUNDLE = (
     "size",
@@ -50,7 +52,10 @@ def resolve(
 ) -> PretrainSettings:
     """Return the settings with what was left open written down: a run never asks the machine twice.
 
-    stored  the settings of the run that goes on: what was left to the machine then stays as it was found
+    stored  the settings of the run that goes on, or comes again by its journal: what was left to the machine then
+            stays as it was found
+
+    Size and batch of a run by the clock that begins stay open: they are measured (`is_open`, `with_start`).
     """
     run, model = settings.run, settings.model
     precision, threads = run.precision, run.threads
@@ -63,14 +68,34 @@ def resolve(
         chosen["causal"] = settings.objective.target == "next" or (bundle is not None and bundle.config.causal)
     if bundle is None:
         chosen |= {
-            "size": model.size or "mini",
             "dropout": _DROPOUT if model.dropout is None else model.dropout,
             "max_position_embeddings": model.max_position_embeddings or max(_POSITIONS, longest_row(settings)),
         }
-    return settings.model_copy(
+    resolved = settings.model_copy(
         update={
             "run": run.model_copy(update={"precision": precision, "threads": threads}),
             "model": model.model_copy(update=chosen),
+        }
+    )
+    if run.steps is not None:
+        return with_start(resolved, bundle, SIZE, BATCH_ROWS)
+    return resolved if stored is None else with_start(resolved, bundle, stored.model.size, stored.run.batch_rows)
+
+
+def is_open(settings: PretrainSettings, bundle: Bundle | None) -> bool:
+    """Return whether the size of the model or of the batch is still to be chosen."""
+    return settings.run.batch_rows is None or (bundle is None and settings.model.size is None)
+
+
+def with_start(
+    settings: PretrainSettings, bundle: Bundle | None, size: str | None, rows: int | None
+) -> PretrainSettings:
+    """Return the settings with size and batch where they are open; a bundle has its own size."""
+    run, model = settings.run, settings.model
+    return settings.model_copy(
+        update={
+            "run": run.model_copy(update={"batch_rows": run.batch_rows or rows}),
+            "model": model if bundle is not None else model.model_copy(update={"size": model.size or size}),
         }
     )
 
