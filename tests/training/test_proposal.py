@@ -95,8 +95,10 @@ def test_a_proposal_says_what_and_why() -> None:
     what, why = told(Machine(40_000, 1200)).lines()
     assert what == "proposed for 20 min: size mini, 16 rows a step: about 3,871 steps, at 6,607 tokens/s"
     assert why == (
-        "why: first about 3,000 steps, then size, then speed; size tiny, 16 rows a step would make 23,438 at 40,000; "
-        "size small, 16 rows a step would make 1,020 at 1,741; size mini, 32 rows a step would make 2,129 at 7,268; "
+        "why: first about 3,000 steps, then size, then speed; "
+        "size tiny, 16 rows a step would make 23,438 steps at 40,000 tokens/s; "
+        "size small, 16 rows a step would make 1,020 steps at 1,741 tokens/s; "
+        "size mini, 32 rows a step would make 2,129 steps at 7,268 tokens/s; "
         "measured in 4.6 s of the budget"
     )
 
@@ -104,7 +106,7 @@ def test_a_proposal_says_what_and_why() -> None:
 def test_of_a_given_size_only_the_batch_is_told() -> None:
     what, why = told(Machine(40_000, 1200), sizes=("mini",)).lines()
     assert what.startswith("proposed for 20 min: 16 rows a step: about 3,871 steps")
-    assert "; 32 rows a step would make 2,129 at 7,268; " in why
+    assert "; 32 rows a step would make 2,129 steps at 7,268 tokens/s; " in why
 
 
 def test_how_often_the_text_comes_is_said() -> None:

@@ -77,7 +77,8 @@ class Proposal:
         epochs = "" if told.epochs is None else f", {told.epochs:.2g} times through the corpus"
         what += f": about {told.steps:,.0f} steps{epochs}, at {told.tokens_per_second:,.0f} tokens/s"
         others = [
-            f"{self._name(other.size, other.rows)} would make {other.steps:,.0f} at {other.tokens_per_second:,.0f}"
+            f"{self._name(other.size, other.rows)} would make {other.steps:,.0f} steps at "
+            f"{other.tokens_per_second:,.0f} tokens/s"
             for other in self.tried
             if other != told
         ]
