@@ -6,7 +6,8 @@
       about.json       what was read, left out and held back; written last
       TOKENIZER/       train.jsonl prepared with that tokenizer, with a held-out part of its own
 
-Tokenizers are "bert", the published bert-base-uncased vocabulary, and "own-N", N entries learned on the training text.
+A folder that is removed is made again, from what the machine has then. Tokenizers are "bert", the published
+bert-base-uncased vocabulary, and "own-N", N entries learned on the training text.
 """
 
 from __future__ import annotations

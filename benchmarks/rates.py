@@ -36,7 +36,7 @@ _NO_TIME = {
     "objective": {"mask_share", "random_share"},
     "run": {
         *("steps", "minutes", "seed", "checkpoint_seconds", "log_seconds", "keep_checkpoints", "evaluations"),
-        *("evaluation_rows", "on_non_finite"),
+        *("evaluation_rows", "on_non_finite", "tensorboard"),
     },
 }
 """Settings that don't change the seconds a step; None = the whole section."""

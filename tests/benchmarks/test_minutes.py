@@ -1,6 +1,9 @@
 """The minutes table: every row can be run, and the page says what is there and what is not."""
 
 import statistics
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ from benchmarks.corpora import OWN
 from benchmarks.minutes_page import make_page
 from benchmarks.rates import Rates
 from benchmarks.study import Study
+from helpers import public_data
 
 PLAN = minutes.plan()
 ROWS = minutes.rows(PLAN)
@@ -114,3 +118,18 @@ def test_the_demos_own_recipe_is_what_is_swept():
     assert settings.data.seq_len == 64
     assert settings.run.batch_rows == 16
     assert settings.optimizer.weight_decay == 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["minutes", "demo_sweep"])
+def test_the_command_runs(name, tmp_path):
+    pytest.importorskip("accelerate")
+    public_data("glue/SST-2/dev.tsv")
+    root, out = Path(__file__).resolve().parents[2], tmp_path / "page.md"
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "-o", str(out)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "steps in" in done.stderr
+    page = out.read_text(encoding="utf-8")
+    assert "SST-2 dev 0 of" in page
+    assert str(root) not in page
