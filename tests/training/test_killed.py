@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from anaume.training.folder import stored_settings
 from anaume.training.records import read_journal
 from tiny_runs import TINY, differing, last_state, metrics, run_differs
 
@@ -87,6 +88,33 @@ def test_a_killed_timed_run_equals_the_replay_of_its_journal(corpus: Path, tmp_p
     assert len(read_journal(journal)) == last_state(out)["progress"]["step"] > 20
     finish([*line(ALONE, corpus, tmp_path / "again", *assignments), "--replay", str(journal)])
     assert run_differs(tmp_path / "again", out) == []
+
+
+def test_a_killed_run_whose_batch_was_chosen_goes_on_with_it(corpus: Path, tmp_path: Path) -> None:
+    """18 seconds, just long enough to measure in; the same line each time, and nothing of it says the batch."""
+    out, assignments = tmp_path / "run", ("run.minutes=0.3", *EVERYTHING, "run.batch_rows=none")
+    for step in (2, 6):
+        kill_after(line(ALONE, corpus, out, *assignments), out, step)
+    rows, proposal = stored_rows(out), (out / "run.json").read_bytes()
+    done = finish(line(ALONE, corpus, out, *assignments))
+    assert "proposed" not in done.stderr
+    assert (stored_rows(out), (out / "run.json").read_bytes()) == (rows, proposal)
+    assert last_state(out)["progress"]["seconds"] < 25
+    finish([*line(ALONE, corpus, tmp_path / "again", *assignments), "--replay", str(out / "journal.jsonl")])
+    assert run_differs(tmp_path / "again", out) == []
+
+
+def stored_rows(out: Path) -> int:
+    settings = stored_settings(out)
+    assert settings is not None
+    assert settings.run.batch_rows is not None
+    return settings.run.batch_rows
+
+
+def test_two_processes_choose_nothing_and_say_so(corpus: Path, tmp_path: Path) -> None:
+    done = finish(line(PAIR, corpus, tmp_path / "run", "run.minutes=0.05", "run.batch_rows=none"))
+    assert done.stderr.count("with 2 processes nothing is measured") == 1
+    assert stored_rows(tmp_path / "run") == 32
 
 
 def test_two_processes_are_as_exact_as_one(corpus: Path, tmp_path: Path) -> None:
