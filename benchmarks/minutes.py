@@ -56,8 +56,6 @@ TRICKS: dict[str, tuple[str, Sequence[str], dict[str, Any]]] = {
 
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "best, 4 x 256": ("best", {}),
-    "best, 2 x 128": ("best-2x128", {"layers": 2, "width": 128}),
-    "best, 6 x 384": ("best-6x384", {"layers": 6, "width": 384}),
     "best, 4 x 256, own vocabulary": ("best-8000", {"tokenizer": OWN}),
     "best, 2 x 128, own vocabulary": ("best-2x128-8000", {"layers": 2, "width": 128, "tokenizer": OWN}),
 }
@@ -86,11 +84,11 @@ def best(what: str, minutes: float, seed: int) -> Row:
     return ours(label, BEST, minutes, seed, **other)
 
 
-def trainer(minutes: float, peak: str = TRAINER_PEAK, corpus: str = "reviews") -> Row:
+def trainer(minutes: float, peak: str = TRAINER_PEAK) -> Row:
     """Return the Trainer: bfloat16, fused AdamW, warm-up over 6 % and a linear decay."""
     settings = (*TRAINER, f"optimizer.learning_rate={peak}")
-    name = f"trainer-{peak}-{minutes:g}m" + ("" if corpus == "reviews" else f"-{corpus}")
-    return Row(name=name, minutes=minutes, settings=settings, corpus=corpus, kind="trainer")
+    name = f"trainer-{peak}-{minutes:g}m"
+    return Row(name=name, minutes=minutes, settings=settings, kind="trainer")
 
 
 def plan() -> Plan:
@@ -117,8 +115,6 @@ def plan() -> Plan:
             ("Trainer", [trainer(15)]),
             *table(30, SEEDS[:1]),
             ("Trainer", [trainer(30)]),
-            ("best, 4 x 256, corpus large", [ours("best-large", BEST, 30, 0, corpus="large")]),
-            ("Trainer, corpus large", [trainer(30, corpus="large")]),
         ],
     }
 
