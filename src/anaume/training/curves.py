@@ -141,7 +141,7 @@ def _draw_loss(axes: Any, table: _Table, landmarks: Landmarks | None) -> None:
     _points(axes, table.over_held_out, _column(table.held_out, "held_out_loss"), "held-out", _HELD_OUT, "{:.2f}")
     _draw_landmarks(axes, landmarks)
     axes.set_ylabel("loss, nats a predicted token")
-    axes.legend(frameon=False, loc="lower left")
+    _legend(axes)
 
 
 def _draw_accuracy(axes: Any, table: _Table) -> None:
@@ -155,7 +155,7 @@ def _draw_accuracy(axes: Any, table: _Table) -> None:
             _points(axes, table.over_held_out, there, f"{what}, held-out", colours[1], "{:.1f}")
     axes.set_ylabel("right at first guess, %")
     axes.set_ylim(bottom=0.0)
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
+    _legend(axes)
 
 
 def _draw_rate(axes: Any, table: _Table) -> None:
@@ -164,6 +164,11 @@ def _draw_rate(axes: Any, table: _Table) -> None:
     axes.set_ylabel("learning rate")
     axes.set_ylim(0.0, 1.08 * rates.max() or None)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
+
+
+def _legend(axes: Any) -> None:
+    """Put the legend above the panel: inside, some run's curve lies under it."""
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
 
 
 def _line(axes: Any, over: Floats, values: Floats, label: str, colour: str) -> None:
