@@ -14,7 +14,7 @@ import numpy as np
 import anaume
 from anaume.bundle import find_bundle
 from anaume.checks.machine import describe_machine
-from anaume.engines import PRECISIONS, Precision, Vectors, matrix_rate, share_of_machine
+from anaume.engines import PRECISIONS, Precision, Vectors, share_of_machine
 from anaume.model import encoder_flops
 from benchmarks import harness
 from benchmarks.harness import Peer, Results
@@ -118,12 +118,10 @@ def main() -> None:
 
         return Peer(name, prepare)
 
-    def rates(round_: int) -> None:
-        for precision in PRECISIONS:
-            results.put(f"rate {precision}", matrix_rate(precision, seconds=0.3), round_)
-
-    timings = harness.measure([peer(name) for name in rows], results, repeats=repeats, warmup=0, each_round=rates)
-    rate = {precision: max(results.all(f"rate {precision}")) for precision in PRECISIONS}
+    rates = harness.MatrixRates(results)
+    peers = [peer(name) for name in rows]
+    timings = harness.measure(peers, results, repeats=repeats, warmup=0, each_round=rates.measure)
+    rate = {precision: rates.best(precision) for precision in PRECISIONS}
     default = next((timing.median for name, timing in timings.items() if name.startswith(f"{PEER}, float32")), None)
 
     lines = []

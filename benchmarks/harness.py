@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from anaume.engines import PRECISIONS, Precision, matrix_rate
+
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "out" / "benchmarks"
 LIBRARIES = ("torch", "numpy", "tokenizers", "transformers", "sentence-transformers")
@@ -150,6 +152,21 @@ def measure(
             results.put(peer.name, taken, round_)
             say(f"round {round_ + 1} of {repeats}: {peer.name}: {taken:.3f} s")
     return {peer.name: Timing(tuple(results.get(peer.name, round_) for round_ in range(repeats))) for peer in peers}
+
+
+class MatrixRates:
+    """The machine's matrix rates, measured before each round: the best one is the ceiling the others fell short of."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    def measure(self, round_: int) -> None:
+        for precision in PRECISIONS:
+            self._results.put(f"rate {precision}", matrix_rate(precision, seconds=0.3), round_)
+
+    def best(self, precision: Precision) -> float:
+        """GFLOP/s."""
+        return float(max(self._results.all(f"rate {precision}")))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

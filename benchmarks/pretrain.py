@@ -73,10 +73,10 @@ def run(folder: Path, given: Any, steps: int, repeats: int) -> list[str]:
     rows = token_rows(folder / "corpus", tokenizer, (WARM_UP + steps) * ROWS)
     parts = [
         f"{ROWS} rows of {SEQ_LEN} pieces a step, vocabulary {vocab_size:,}, {steps} steps a run after {WARM_UP} that "
-        f"are not timed, the median of {repeats} runs taken turn by turn. Share of the matrix rate: 6 x body weights a "
-        "token, 12 x T x width a token and layer for attention, 6 x head weights a predicted place.",
+        f"are not timed, the median of {repeats} runs taken turn by turn. Share of the best matrix rate measured between "
+        "the rounds: 6 x body weights a token, 12 x T x width a token and layer for attention, 6 x head weights a "
+        "predicted place.",
     ]
-    machine = describe_machine()
     for name in given.shape or SHAPES:
         layers, width, heads = SHAPES[name]
         config = EncoderConfig(
@@ -93,14 +93,15 @@ def run(folder: Path, given: Any, steps: int, repeats: int) -> list[str]:
             ]
         about = {"commit": harness.commit(), "versions": harness.versions(), "steps": steps, "vocab": vocab_size}
         results = harness.Results(f"pretrain-{width}", about, fresh=given.fresh)
-        timings = harness.measure(peers, results, repeats=repeats, warmup=0)
+        rates = harness.MatrixRates(results)
+        timings = harness.measure(peers, results, repeats=repeats, warmup=0, each_round=rates.measure)
         tokens = ROWS * SEQ_LEN * steps
         places = ROWS * round(0.15 * SEQ_LEN) * steps
         work = training_flops(config, tokens=tokens, places=places, seq_len=SEQ_LEN)
         default, half = timings.get(TRAINER), timings.get(TRAINER_BFLOAT16)
         table = []
         for peer, timing in timings.items():
-            rate = machine.bfloat16_rate if "bfloat16" in peer else machine.float32_rate
+            rate = rates.best("bfloat16" if "bfloat16" in peer else "float32")
             times = [f"{other.median / timing.median:.1f}" if other else "" for other in (default, half)]
             share = f"{share_of_machine(work, timing.median, rate):.0%}" if "anaume" in peer else ""
             table.append([peer, f"{tokens / timing.median:,.0f}", f"{timing.spread:.0%}", *times, share])
