@@ -73,9 +73,9 @@ def run(folder: Path, given: Any, steps: int, repeats: int) -> list[str]:
     rows = token_rows(folder / "corpus", tokenizer, (WARM_UP + steps) * ROWS)
     parts = [
         f"{ROWS} rows of {SEQ_LEN} pieces a step, vocabulary {vocab_size:,}, {steps} steps a run after {WARM_UP} that "
-        f"are not timed, the median of {repeats} runs taken turn by turn. Share of the best matrix rate measured between "
-        "the rounds: 6 x body weights a token, 12 x T x width a token and layer for attention, 6 x head weights a "
-        "predicted place.",
+        f"are not timed, the median of {repeats} runs taken turn by turn. Share of the best matrix rate measured "
+        "between the rounds: 6 x body weights a token, 12 x T x width a token and layer for attention, 6 x head "
+        "weights a predicted place.",
     ]
     for name in given.shape or SHAPES:
         layers, width, heads = SHAPES[name]
