@@ -62,7 +62,7 @@ def _target(study: Study, lines: Sequence[Line]) -> str:
     for what, own in lines:
         done = _done(study, own)
         cells = [_one(done, lambda line: line["steps"], ",.0f"), _one(done, lambda line: line["epochs"], ".1f")]
-        scores = [_of(done, "held_out_loss", ".3f"), _of(done, "bits_per_character", ".3f")]
+        scores = [median_of(done, "held_out_loss", ".3f"), median_of(done, "bits_per_character", ".3f")]
         table.append([_named(what, own, done), f"{own[0].minutes:g}", *(cells + scores if done else _missing(4))])
     return harness.table(columns, table) + "\n\n" + _verdict(study, lines)
 
@@ -97,9 +97,9 @@ def _minutes(study: Study, lines: Sequence[Line]) -> str:
             _one(done, lambda line: line["steps"], ",.0f"),
             _one(done, lambda line: line["epochs"], ".1f"),
             _one(done, lambda line: line["training_loss"], ".3f"),
-            _of(done, "held_out_loss", ".3f"),
-            _of(done, "bits_per_character", ".3f"),
-            _of(done, "word_accuracy", ".1%"),
+            median_of(done, "held_out_loss", ".3f"),
+            median_of(done, "bits_per_character", ".3f"),
+            median_of(done, "word_accuracy", ".1%"),
         ]
         table.append(
             [_named(what, own, done), f"{own[0].minutes:g}", own[0].tokenizer, *(cells if done else _missing(6))]
@@ -131,10 +131,10 @@ def _tricks(study: Study, lines: Sequence[Line]) -> str:
             change = f"{_median(done, 'bits_per_character') - _median(first, 'bits_per_character'):+.3f}"
         cells = [
             _one(done, lambda line: line["steps"], ",.0f"),
-            _of(done, "bits_per_character", ".3f"),
+            median_of(done, "bits_per_character", ".3f"),
             change,
-            _of(done, "word_accuracy", ".1%"),
-            _of(done, "held_out_loss", ".3f") if own[0].tokenizer == lines[0][1][0].tokenizer else "",
+            median_of(done, "word_accuracy", ".1%"),
+            median_of(done, "held_out_loss", ".3f") if own[0].tokenizer == lines[0][1][0].tokenizer else "",
         ]
         table.append([_named(what, own, done), *(cells if done else _missing(5))])
     return harness.table(columns, table)
@@ -182,7 +182,7 @@ def _median(done: Sequence[dict[str, Any]], name: str) -> float:
     return statistics.median(line["scores"][name] for line in done)
 
 
-def _of(done: Sequence[dict[str, Any]], name: str, form: str) -> str:
+def median_of(done: Sequence[dict[str, Any]], name: str, form: str) -> str:
     """The median of a score, with its range where there are several."""
     values = [line["scores"][name] for line in done]
     if len(values) < 2:

@@ -121,7 +121,7 @@ def test_the_demos_own_recipe_is_what_is_swept():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["minutes", "demo_sweep"])
+@pytest.mark.parametrize("name", ["minutes", "demo_sweep", "pairs"])
 def test_the_command_runs(name, tmp_path):
     pytest.importorskip("accelerate")
     public_data("glue/SST-2/dev.tsv")
