@@ -77,7 +77,11 @@ class Task:
         tried = [(kind, strength) for kind in kinds for strength in self.strengths]
         right = [self._right(kinds[kind], make(strength)) for kind, strength in tried] if len(tried) > 1 else [0.0]
         kind, strength = tried[int(np.argmax(right))]
-        return kind, make(strength).fit(kinds[kind], self.labels)
+        model = make(strength).fit(kinds[kind], self.labels)
+        last = model[-1] if isinstance(model, Pipeline) else model
+        if max(last.n_iter_) >= last.max_iter:
+            harness.say(f"{self.name}: the linear model of kind {kind} was still moving after {last.max_iter} steps")
+        return kind, model
 
     def _right(self, rows: Any, model: Any) -> float:
         model.fit(rows[: self.half], self.labels[: self.half])
