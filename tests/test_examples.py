@@ -60,3 +60,18 @@ def test_the_blank_is_filled_and_texts_are_classified(page: str) -> None:
     assert loss < 0.2
     assert "my dog is cute -> animals" in page
     assert "right: 16 of 16" in page
+
+
+def test_a_bert_of_one_s_own_from_a_folder_of_texts(tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for number in range(30):
+        (texts / f"{number}.txt").write_text(f"The dog number {number} is cute. He likes playing in the garden.\n" * 4)
+    command = [sys.executable, str(EXAMPLES / "own_bert.py"), str(texts), str(tmp_path / "out"), "0.02"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert re.match(r"\d+ documents, [\d,]+ tokens to train on", lines[0])
+    assert re.match(r"[\d,]+ steps", lines[1])
+    assert len(lines) == 5
+    assert all(re.match(r"0\.\d{3}  \S+", line) for line in lines[2:])

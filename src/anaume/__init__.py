@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from anaume.bundle import Bundle, EmbedReport, TokenVectors, extend_vocabulary
     from anaume.bundle.similarity import similarity
+    from anaume.checks import check_corpus, verify_bundle
+    from anaume.checks.verify_run import verify_run
     from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig
+    from anaume.data import open_corpus, prepare_corpus
     from anaume.engines import Precision
     from anaume.errors import (
         AnaumeError,
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     )
     from anaume.model import InputEmbeddings, generate_random_mask, mlm_loss
     from anaume.tokenization import Encoding, Tokenizer, TokenizerRules, VocabularyExtension
+    from anaume.training import PretrainResult, PretrainSettings
+    from anaume.training.pretrain import pretrain
 
 __version__ = "0.1.0"
 
@@ -44,21 +49,29 @@ _HOMES = {
     "DataError": "anaume.errors",
     "EmbedReport": "anaume.bundle",
     "EmbeddingConfig": "anaume.config",
-    "Encoding": "anaume.tokenization",
     "EncoderConfig": "anaume.config",
+    "Encoding": "anaume.tokenization",
     "HeadConfig": "anaume.config",
     "InputEmbeddings": "anaume.model",
     "MissingExtra": "anaume.errors",
+    "PretrainResult": "anaume.training",
+    "PretrainSettings": "anaume.training",
     "SettingsError": "anaume.errors",
     "TokenVectors": "anaume.bundle",
     "Tokenizer": "anaume.tokenization",
     "TokenizerError": "anaume.errors",
     "TokenizerRules": "anaume.tokenization",
     "VocabularyExtension": "anaume.tokenization",
+    "check_corpus": "anaume.checks",
     "extend_vocabulary": "anaume.bundle",
     "generate_random_mask": "anaume.model",
     "mlm_loss": "anaume.model",
+    "open_corpus": "anaume.data",
+    "prepare_corpus": "anaume.data",
+    "pretrain": "anaume.training",
     "similarity": "anaume.bundle",
+    "verify_bundle": "anaume.checks",
+    "verify_run": "anaume.checks",
 }
 
 __all__ = [
@@ -74,17 +87,25 @@ __all__ = [
     "HeadConfig",
     "InputEmbeddings",
     "MissingExtra",
+    "PretrainResult",
+    "PretrainSettings",
     "SettingsError",
     "TokenVectors",
     "Tokenizer",
     "TokenizerError",
     "TokenizerRules",
     "VocabularyExtension",
+    "check_corpus",
     "extend_vocabulary",
     "generate_random_mask",
     "load",
     "mlm_loss",
+    "open_corpus",
+    "prepare_corpus",
+    "pretrain",
     "similarity",
+    "verify_bundle",
+    "verify_run",
 ]
 
 
