@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,34 @@ def test_only_one_process_at_a_time(tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(SettingsError, match="another process"), locked(tmp_path):
         pytest.fail("both are in")
     with locked(tmp_path):
+        pass
+
+
+def test_the_lock_can_be_had_on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There an exclusive lock is given to a file that was opened for writing, and else EBADF (flock(2))."""
+    fcntl = pytest.importorskip("fcntl")
+
+    def flock(handle: int, _: int) -> None:
+        if fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    begin_folder(tmp_path, SETTINGS, SOURCE)
+    with locked(tmp_path):
+        pass
+
+
+def test_a_disk_without_locks_is_said_and_does_not_stop_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def flock(handle: int, _: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    begin_folder(tmp_path, SETTINGS, SOURCE)
+    with pytest.warns(AnaumeWarning, match="its disk has no locks .* one run at a time"), locked(tmp_path):
         pass
 
 

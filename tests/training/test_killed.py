@@ -14,6 +14,7 @@ import pytest
 
 from anaume.training.folder import stored_settings
 from anaume.training.records import read_journal
+from tiny_corpora import make_corpus
 from tiny_runs import TINY, differing, last_state, metrics, run_differs
 
 pytestmark = pytest.mark.slow
@@ -195,4 +196,18 @@ def test_a_batch_smaller_than_the_processes_is_refused(corpus: Path, tmp_path: P
     )  # fmt: skip
     assert done.returncode != 0
     assert done.stderr.count("run.batch_rows is 1, fewer than the 2 processes") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_processes_that_were_given_different_corpora_are_refused(corpus: Path, tmp_path: Path) -> None:
+    other = make_corpus(tmp_path, seed=2)
+    choose = f'[ "$RANK" = 0 ] && shards={corpus} || shards={other}; exec "$@" "$shards"'
+    whole = line(ALONE, corpus, tmp_path / "run", "run.steps=3")
+    settings = whole[len(ALONE) + 1 :]
+    done = subprocess.run(
+        [*PAIR[:-3], "--no-python", "bash", "-c", choose, "bash", *ALONE, *settings],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.count("the processes were not all given the same run: another corpus. Every machine") == 1
     assert not (tmp_path / "run").exists()

@@ -31,7 +31,7 @@ from anaume.training.settings import PretrainSettings
 
 SETTINGS, SOURCE, RESULT, BUNDLE = "settings.toml", "run.json", "result.json", "bundle"
 
-_DECIDES = {
+DECIDES = {
     "corpus": "another corpus",
     "bundle": "another starting bundle",
     "new_heads": "new heads",
@@ -82,9 +82,7 @@ def check_folder(folder: Path, settings: PretrainSettings, source: Mapping[str, 
     differences = settings.differences(there)
     told = read_source(folder)
     differences += [
-        f"{what}: {source[key]}, there {told.get(key)}"
-        for key, what in _DECIDES.items()
-        if source[key] != told.get(key)
+        f"{what}: {source[key]}, there {told.get(key)}" for key, what in DECIDES.items() if source[key] != told.get(key)
     ]
     if differences:
         raise SettingsError(
@@ -126,18 +124,27 @@ def begin_folder(folder: Path, settings: PretrainSettings, source: Mapping[str, 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes out of the run. Raises SettingsError when one is in it."""
+    """Keep other processes out of the run. Raises SettingsError when one is in it.
+
+    On a disk that has no locks nobody is kept out: an AnaumeWarning says so.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
         yield
         return
-    handle = os.open(folder / SETTINGS, os.O_RDONLY)
+    handle = os.open(folder / SETTINGS, os.O_RDWR)  # NFS gives the lock to writers only
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise SettingsError(f"{folder}: another process is training in it; wait for it, or stop it") from None
+        except OSError as error:  # some disks of clusters
+            warnings.warn(
+                f"{folder}: its disk has no locks ({error.strerror}); see to it that one run at a time trains in it",
+                AnaumeWarning,
+                stacklevel=3,
+            )
         yield
     finally:
         os.close(handle)

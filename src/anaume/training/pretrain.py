@@ -25,9 +25,10 @@ from anaume.config import EmbeddingConfig
 from anaume.data import Corpus, CorpusSplit, open_corpus
 from anaume.data.corpus.stream import SpecialIds
 from anaume.engines import pick_device
-from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.errors import AnaumeWarning, SettingsError
 from anaume.logs import get_logger
 from anaume.tokenization import Tokenizer
+from anaume.training.agreement import require_one_run, require_one_step
 from anaume.training.ceiling import Beginning
 from anaume.training.clock import Clock, Replay, StepClock, Stopwatch, WallClock
 from anaume.training.curves import CurvesFile
@@ -119,6 +120,7 @@ def pretrain(
             "bundle_path": None if bundle is None or not bundle.parts.source else bundle.parts.source,
             "landmarks": asdict(Landmarks.of_corpus(opened)),
         }
+        require_one_run(folder, settings, source, ranks, target)
         check_folder(folder, settings, source)
         already = read_result(folder)
         if already is not None:
@@ -153,7 +155,7 @@ def pretrain(
             with _first_alone(folder, settings, source, ranks):
                 saved = checkpoints(folder / CHECKPOINTS)
                 progress = load_checkpoint(saved[-1], model, optimizer, target) if saved else _beginning(source)
-                _same_step(progress, ranks, target)
+                require_one_step(progress, ranks, target)
                 (long_stream if long_stream and progress.long else stream).position = progress.position
                 if begins is not None and ranks.first:
                     begins(Beginning(settings, model.config, target, ranks.world))
@@ -248,16 +250,6 @@ def _clock(settings: PretrainSettings, stopwatch: Stopwatch, fractions: list[flo
         return StepClock(settings.run.steps)
     assert settings.run.minutes is not None
     return WallClock(60.0 * settings.run.minutes, stopwatch)
-
-
-def _same_step(progress: Progress, ranks: Ranks, device: torch.device) -> None:
-    step, _ = ranks.agree(float(progress.step), False, device)
-    _, differ = ranks.agree(0.0, step != progress.step, device)
-    if differ:
-        raise DataError(
-            f"process {ranks.rank} finds a checkpoint at step {progress.step}, the first one at {step:.0f}: the run's "
-            "folder must lie on a disk that all machines see"
-        )
 
 
 def _result(run: Run) -> PretrainResult:

@@ -43,6 +43,11 @@ class Ranks:
         agreed, wishes = shared.tolist()
         return agreed, wishes > 0
 
+    def differ(self, value: int, device: torch.device) -> bool:
+        """Return whether anybody's value (below 2^53) is not the first rank's."""
+        first, _ = self.agree(float(value), False, device)
+        return self.agree(0.0, first != value, device)[1]
+
     def wait(self) -> None:
         """Wait until everybody is here."""
         if self.world > 1:
