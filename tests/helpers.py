@@ -12,6 +12,9 @@ from anaume.tokenization import Tokenizer, TokenizerRules
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
+PATIENCE = 600.0
+"""Seconds until a process counts as hung: a start takes two on an idle machine, and a minute on a crowded one."""
+
 
 def public_data(relative: str) -> Path:
     """Return a path in the public data folder (ANAUME_DATA, or shared/data beside the checkout); skip where absent."""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers import PATIENCE
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -13,7 +15,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def page() -> str:
     """What the one-page BERT prints; warnings are errors there too."""
     command = [sys.executable, "-W", "error", str(EXAMPLES / "one_page_bert.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

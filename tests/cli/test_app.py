@@ -15,7 +15,8 @@ import pytest
 import anaume
 from anaume.cli import running, text
 from anaume.errors import DataError
-from commands import Run, spawn
+from commands import Run, begin, spawn
+from helpers import PATIENCE
 
 ALL = [
     ["demo"],
@@ -270,20 +271,18 @@ def test_what_needs_no_stdout_does_without_one(tiny_bundle_dir: Path, tmp_path: 
 def test_an_interrupted_embed_leaves_nothing_behind(tiny_bundle_dir: Path, tmp_path: Path, number: int) -> None:
     """CLI-01"""
     (tmp_path / "older.npy").write_bytes(b"older")
-    command = [sys.executable, "-m", "anaume", "embed", str(tiny_bundle_dir), "-", "-o", str(tmp_path / "older.npy")]
-    process = subprocess.Popen(
-        [*command, "--overwrite"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    line = ["embed", tiny_bundle_dir, "-", "-o", tmp_path / "older.npy", "--overwrite"]
+    process = begin(*line, stdin=subprocess.PIPE)
     assert process.stdin
     process.stdin.write(b"the dog\n")
     process.stdin.flush()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not list(tmp_path.glob(".anaume-*.tmp")):  # it waits for more of stdin, its output open
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (130, b"", b"error: interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["older.npy"]
     assert (tmp_path / "older.npy").read_bytes() == b"older"

@@ -15,7 +15,8 @@ import pytest
 import anaume
 from anaume.cli.pretrain import OBJECTIVES
 from anaume.training import PretrainSettings
-from commands import Run, spawn
+from commands import Run, begin, spawn
+from helpers import PATIENCE
 from tiny_corpora import make_corpus
 from tiny_runs import TINY, differing, last_state
 
@@ -184,11 +185,10 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_line_goes_on(
     line = ["pretrain", corpus, "--steps", "400", *SETS, "--set", "model.dropout=0.1"]
     assert spawn(*line, "-o", tmp_path / "whole").code == 0
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "anaume", *map(str, line), "-o", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = begin(*line, "-o", out, text=True)
     wait_for_step(out, 20, process)
     process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, stderr
     assert stdout == ""
     assert stderr.splitlines()[-1].startswith("stopped after step ")
@@ -200,12 +200,13 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_line_goes_on(
 
 def wait_for_step(out: Path, step: int, process: subprocess.Popen[str]) -> None:
     path = out / "metrics.jsonl"
-    for _ in range(6000):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         if path.exists() and path.read_bytes().count(b"\n") >= step:
             return
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
-    pytest.fail("the run did not begin within a minute")
+    pytest.fail("the run did not begin")
 
 
 @pytest.mark.slow
@@ -224,7 +225,12 @@ def test_a_full_disk_is_one_line_and_the_checkpoint_before_is_whole(corpus: Path
         "sys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *line], capture_output=True, text=True, env=os.environ, check=False, timeout=120
+        [sys.executable, "-c", code, *line],
+        capture_output=True,
+        text=True,
+        env=os.environ,
+        check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == 1
     (error,) = done.stderr.splitlines()

@@ -21,6 +21,7 @@ from anaume.data.corpus import prepare as module
 from anaume.data.corpus.workers import Workers
 from anaume.errors import AnaumeError, AnaumeWarning, DataError, MissingExtra, SettingsError
 from anaume.tokenization import Tokenizer
+from helpers import PATIENCE
 
 WORDS = [
     "time",
@@ -259,7 +260,7 @@ def test_killed_at_any_moment_a_run_goes_on_to_the_same_bytes(tmp_path, monkeypa
     finished = 0
     for kill_after in (0, 1, 3):
         process = make(out, path, folder, kill_after)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == -signal.SIGKILL, errors
         assert not out.exists()
         with pytest.raises(DataError, match="its preparation was stopped"):
@@ -283,7 +284,7 @@ from anaume.data.corpus.workers import Workers
 from anaume.tokenization import Tokenizer
 pool = Workers(Tokenizer.from_directory(sys.argv[1]), None, 2)
 print(json.dumps([process.pid for process in pool._all]), flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
     tokenizer.save(tmp_path)
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
@@ -291,7 +292,7 @@ time.sleep(60)
     workers = json.loads(process.stdout.readline())
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while any(alive(worker) for worker in workers):
         assert time.monotonic() < deadline, "a worker outlived its parent"
         time.sleep(0.05)
@@ -359,7 +360,7 @@ def test_other_settings_are_refused_by_name_and_overwrite_replaces(tmp_path, tok
 def test_work_begun_with_other_settings_is_not_thrown_away(tmp_path, tokenizer):
     path = write(tmp_path, 40)
     tokenizer.save(tmp_path / "tokenizer")
-    make(tmp_path / "c", path, tmp_path / "tokenizer", 2).communicate(timeout=60)
+    make(tmp_path / "c", path, tmp_path / "tokenizer", 2).communicate(timeout=PATIENCE)
     work = Path(f"{tmp_path / 'c'}.partial")
     with pytest.raises(DataError, match=r"c\.partial was begun otherwise: seed 0 is now 1"):
         prepare(path, tmp_path / "c", tokenizer=Tokenizer.from_directory(tmp_path / "tokenizer"), seed=1)
