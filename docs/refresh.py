@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "README.ja.md", "docs/ja/bert.md"]
+PAGES = ["README.md", "README.ja.md", "docs/ja/bert.md", "docs/scaling.md", "docs/ja/scaling.md"]
 
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 PYTHON = re.compile(r"(```python\n(.*?)```\n+```text\n)(.*?)(```)", re.DOTALL)

@@ -13,11 +13,11 @@ import pytest
 from helpers import wheel_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
-SHOWING = ["README.md", "README.ja.md", "docs/ja/bert.md"]
+SHOWING = ["README.md", "README.ja.md", "docs/ja/bert.md", "docs/scaling.md", "docs/ja/scaling.md"]
 """The pages that show commands with what they print."""
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if "node_modules" not in path.parts)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
-COMMAND = re.compile(r"^(?:\$ )?(?:.*\| )?(anaume [a-z].*)$", re.MULTILINE)
+COMMAND = re.compile(r"^(?:\$ )?(?:.*(?:\||-m) )?(anaume [a-z].*)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
