@@ -95,3 +95,14 @@ def test_it_follows_the_default_generator_and_does_nothing_in_eval_mode() -> Non
     assert dropout(states, 0.0) is states
     with pytest.raises(ValueError, match="probability"):
         Dropout(1.5)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_its_gradient_has_a_gradient(scaled: bool) -> None:
+    torch.manual_seed(6)
+    states = torch.randn(40).requires_grad_()
+    dropped, rest = (dropout(states, 0.5), 2.0) if scaled else drop_unscaled(states, 0.5)
+    kept = (dropped != 0).float() * (rest if scaled else 1.0)
+    (first,) = torch.autograd.grad(dropped.pow(3).sum(), states, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), states)
+    torch.testing.assert_close(second, 6 * kept**3 * states.detach(), rtol=1e-3, atol=1e-5)

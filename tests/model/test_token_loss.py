@@ -101,3 +101,20 @@ def test_wrong_labels_and_shapes_are_refused() -> None:
         token_loss(states, table, bias, torch.full_like(labels, 301))
     with pytest.raises(SettingsError, match=r"labels \(n,\)"):
         token_loss(states, table, bias, labels[:-1])
+
+
+def test_no_row_is_no_loss() -> None:
+    states, table, bias, labels = inputs(rows=0)
+    loss, right = token_loss(states, table, bias, labels)
+    loss.backward()
+    assert (loss.item(), right.item()) == (0.0, 0.0)
+    assert states.grad is not None
+    assert states.grad.shape == (0, 24)
+    assert table.grad is not None
+    assert not table.grad.any()
+
+
+def test_a_second_derivative_is_refused_not_taken_for_zero() -> None:
+    given = inputs()
+    with pytest.raises(SettingsError, match="no second derivative"):
+        torch.autograd.grad(token_loss(*given)[0], given[0], create_graph=True)

@@ -62,7 +62,7 @@ class _Keep(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return (gradients[0].view(ctx.mask.dtype) & ctx.mask).view(gradients[0].dtype), None
+        return _Keep.apply(gradients[0], ctx.mask), None  # type: ignore[no-untyped-call]  # has a gradient itself
 
 
 class _KeepScaled(torch.autograd.Function):
@@ -73,7 +73,7 @@ class _KeepScaled(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        return (gradients[0].view(ctx.mask.dtype) & ctx.mask).view(gradients[0].dtype).mul_(ctx.scale), None, None
+        return _KeepScaled.apply(gradients[0], ctx.mask, ctx.scale), None, None  # type: ignore[no-untyped-call]
 
 
 def _by_bits(states: Tensor) -> bool:

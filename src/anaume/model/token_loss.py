@@ -13,7 +13,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from anaume.errors import SettingsError
 from anaume.model.losses import mlm_loss
@@ -36,7 +35,8 @@ def token_loss(states: Tensor, table: Tensor, bias: Tensor, labels: Tensor) -> t
     The same as `mlm_loss` of the logits, times their count, with the rounding of autocast where that is on: products
     in its dtype, bias and softmax in float32, the gradient of the logits rounded to that dtype.
 
-    Raises SettingsError (a ValueError) for shapes that don't go together, and for other labels where they lie on a CPU.
+    Raises SettingsError (a ValueError) for shapes that don't go together, for other labels where they lie on a CPU, and
+    in a backward pass with create_graph=True: the gradient has none of its own.
     """
     if states.dim() != 2 or labels.shape != states.shape[:1] or table.shape != (len(bias), states.shape[1]):
         raise SettingsError(
@@ -70,8 +70,12 @@ class _TokenLoss(torch.autograd.Function):
         return loss, right
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        # torch's once_differentiable lets it pass, as a constant, where the incoming gradient is one.
+        if torch.is_grad_enabled():
+            raise SettingsError(
+                "token_loss has no second derivative (create_graph=True asks for one); mlm_loss of the logits has"
+            )
         states, table, logits, of_bias = ctx.saved_tensors  # of the logits, their gradient is left
         scale = gradients[0]
         states_dtype, table_dtype, bias_dtype = ctx.dtypes
@@ -90,7 +94,7 @@ def _softmax_in_place(logits: Tensor, bias: Tensor, labels: Tensor) -> tuple[Ten
     of_bias = torch.zeros(logits.shape[1], dtype=exact, device=logits.device)
     counted = labels != IGNORED
     wanted = labels.clamp(min=0)[:, None]
-    losses, rights = [], []
+    losses, rights = [of_bias[:0]], [counted[:0]]  # there may be no row
     cache = _CACHE if logits.device.type == "cpu" else _ELSEWHERE
     rows = max(1, cache // (4 * logits.shape[1]))
     for start in range(0, len(logits), rows):
