@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def test_any_run_can_be_drawn_later(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_where_there_is_nothing_to_draw_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"metrics\.jsonl: can't be read: No such file"):
+    with pytest.raises(DataError, match=r"holds no metrics\.jsonl; give the folder of a run"):
         curves(tmp_path)
     (tmp_path / "metrics.jsonl").write_text(json.dumps(rows([8.0, 7.0])[2]) + "\n", "utf-8")
     with pytest.raises(DataError, match="no step was trained yet"):
@@ -160,3 +161,37 @@ def test_a_picture_that_can_not_be_drawn_stops_nothing_and_is_said_once(
         assert record.getMessage().endswith("pip install 'anaume[plots]'")
         with pytest.raises(MissingExtra):
             curves(tmp_path / "run")
+
+
+def test_an_evaluation_behind_the_last_training_row_is_inside_the_picture(tmp_path: Path) -> None:
+    told = [*rows([8.0])[:1], {"step": 60, "held_out_loss": 6.5, "held_out_accuracy": 0.2}]
+    figure = plot_curves(told, LANDMARKS, by_time=False, title="run")
+    assert figure.axes[0].get_xlim() == (0.0, 60.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a layout that collapsed
+        save_figure(figure, tmp_path / "run.png")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tokens": None}, r"line 1: tokens must be a number; got None"),
+        ({"seconds": "3"}, r"line 1: seconds must be a number; got '3'"),
+        ({"step": None}, r"line 1: step must be a number"),
+        ({"learning_rate": None}, r"line 1: learning_rate must be a number"),
+        ({"token_loss": "low"}, r"line 1: token_loss must be a number; got 'low'"),
+        ({"accuracy": [1]}, r"line 1: accuracy must be a number; got \[1\]"),
+    ],
+)
+def test_damaged_metrics_are_named(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(rows([8.0])[0] | change) + "\n", "utf-8")
+    with pytest.raises(DataError, match=said):
+        curves(tmp_path)
+
+
+@pytest.mark.parametrize("landmarks", [3, {"x": 1}, {"uniform": "a", "floor": 1.0}, {"uniform": 1.0}])
+def test_damaged_landmarks_are_named(tmp_path: Path, landmarks: object) -> None:
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(rows([8.0])[0]) + "\n", "utf-8")
+    (tmp_path / "run.json").write_text(json.dumps({"landmarks": landmarks}), "utf-8")
+    with pytest.raises(DataError, match=r"run\.json: landmarks must be the numbers uniform and floor"):
+        curves(tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,7 @@ def test_events_that_can_not_be_written_stop_nothing(
 def test_without_the_package_the_run_does_not_begin(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingExtra, match=r"run\.tensorboard needs .* pip install 'anaume\[tensorboard\]'"):
         pretrain(corpus, tmp_path / "run", tiny_settings("run.steps=2", "run.tensorboard=true"), device="cpu")
     assert not (tmp_path / "run").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ log = get_logger(__name__)
 CURVES = "curves.png"
 
 _TRAIN, _HELD_OUT, _PAIRS, _HELD_OUT_PAIRS = PALETTE[0], PALETTE[1], PALETTE[5], PALETTE[4]
+_NEEDED = ("step", "seconds", "tokens", "learning_rate")
+"""What each training row has."""
+_DRAWN = ("token_loss", "accuracy", "pair_accuracy", "held_out_loss", "held_out_accuracy", "held_out_pair_accuracy")
 _GREY = "#555555"
 _PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.0}  # behind words that lie on lines
 _MANY_ROWS = 150  # from here on single rows are noise around a mean
@@ -39,7 +42,10 @@ def curves(folder: str | Path, path: str | Path | None = None) -> Path:
     """
     folder = Path(folder)
     path = folder / CURVES if path is None else Path(path)
+    if not (folder / METRICS).exists():
+        raise DataError(f"{folder}: holds no {METRICS}; give the folder of a run (anaume pretrain ... -o RUN)")
     rows = read_lines(folder / METRICS)
+    _check(rows, folder / METRICS)
     settings = stored_settings(folder)
     timed = settings is not None and settings.run.minutes is not None
     save_figure(plot_curves(rows, _told_landmarks(folder), by_time=timed, title=folder.resolve().name), path)
@@ -63,7 +69,8 @@ def plot_curves(rows: Sequence[dict[str, Any]], landmarks: Landmarks | None, *, 
     _draw_rate(panels[2], table)
     panels[2].set_xlabel("minutes" if by_time else "steps")
     panels[2].xaxis.set_major_formatter("{x:,g}")
-    panels[2].set_xlim(0.0, max(float(table.over[-1]), 1e-9))
+    # An evaluation may stand behind the last training row; beyond the limit it would push the panels out of sight.
+    panels[2].set_xlim(0.0, max(*table.over[-1:], *table.over_held_out[-1:], 1e-9))
     for axes in panels:
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
@@ -104,8 +111,28 @@ class CurvesFile:
 
 
 def _told_landmarks(folder: Path) -> Landmarks | None:
-    told = read_source(folder) if (folder / SOURCE).exists() else {}
-    return Landmarks(**told["landmarks"]) if "landmarks" in told else None
+    """Return the landmarks in run.json; None where there are none. Raises DataError for what are no landmarks."""
+    told = read_source(folder).get("landmarks") if (folder / SOURCE).exists() else None
+    if told is None:
+        return None
+    names = [field.name for field in fields(Landmarks)]
+    if not isinstance(told, dict) or sorted(told) != sorted(names) or not all(map(_is_number, told.values())):
+        raise DataError(f"{folder / SOURCE}: landmarks must be the numbers {' and '.join(names)}; got {told}")
+    return Landmarks(**told)
+
+
+def _check(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Raise DataError for a row that no run writes: what is drawn is a number, or null where it was not finite."""
+    for number, row in enumerate(rows, start=1):
+        needed = _NEEDED if "token_loss" in row else ("step",)
+        drawn = {key: row.get(key) for key in (*needed, *_DRAWN) if key in needed or row.get(key) is not None}
+        for key, value in drawn.items():
+            if not _is_number(value):
+                raise DataError(f"{path}, line {number}: {key} must be a number; got {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
 
 
 @dataclass(frozen=True)

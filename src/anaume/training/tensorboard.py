@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,11 @@ TAGS = {
 
 
 def require_tensorboard() -> None:
-    """Raise MissingExtra where the package is not installed."""
-    if importlib.util.find_spec("tensorboard") is None:
-        raise MissingExtra("run.tensorboard", "tensorboard")
+    """Raise MissingExtra where the package is not installed, or not whole."""
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ImportError:
+        raise MissingExtra("run.tensorboard", "tensorboard") from None
 
 
 class EventsFile:
