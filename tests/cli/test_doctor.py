@@ -76,3 +76,19 @@ def test_what_is_found_out_later_is_one_line_too(run: Run, tmp_path: Path) -> No
     assert "no size is called 'minni'" in run("doctor", "--size", "minni", "-q").error()
     done = run("doctor", tmp_path / "nothing", "-q")
     assert (done.code, "make a corpus with `anaume prepare" in done.error()) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--device", "nonsense"], 2, "nonsense"),
+        (["nowhere"], 1, "no such folder"),
+        (["--vocab-size", "0"], 2, "a vocabulary has at least 16 entries; got 0"),
+    ],
+)
+def test_what_can_not_be_used_is_told_before_anything_is_measured(
+    run: Run, arguments: list[str], code: int, said: str
+) -> None:
+    done = run("doctor", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err

@@ -128,3 +128,11 @@ def test_the_new_bundle_is_prepared_with_and_trained_on(
     old = run("pretrain", shards, "--bundle", tiny_bundle_dir, "--steps", 2, "-o", tmp_path / "other", *settings)
     assert old.code == 2
     assert "prepare the corpus with --bundle" in old.err
+
+
+def test_the_list_is_read_in_the_encoding_that_is_named(run: Run, tiny_bundle_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_bytes("機\n".encode("cp932"))
+    given = ["vocab", "extend", tiny_bundle_dir, "--words", tmp_path / "list.txt", "-o", tmp_path / "new", "--json"]
+    assert "not utf-8" in run(*given).error()
+    done = run(*given, "--encoding", "cp932")
+    assert [entry["token"] for entry in json.loads(done.out)["entries"]] == ["機"]

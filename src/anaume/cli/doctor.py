@@ -60,11 +60,19 @@ def _doctor(
     $ anaume doctor shards --size mini --minutes 15
     """
     from anaume.checks import describe_forecast, examine_machine
+    from anaume.data import open_corpus
+    from anaume.engines import pick_device
 
     if vocab_size is not None and shards is not None:
         raise SettingsError("--vocab-size is for made-up rows; SHARDS bring their own vocabulary")
+    if vocab_size is not None and vocab_size < 16:
+        raise SettingsError(f"a vocabulary has at least 16 entries; got {vocab_size} (--vocab-size)")
     asked = any(given is not None for given in (shards, size, minutes, steps, config, assignments, vocab_size))
-    settings = run_settings(config, size, minutes, steps, assignments or [])  # what is wrong is told before measuring
+    # What is wrong is told before anything is measured.
+    settings = run_settings(config, size, minutes, steps, assignments or [])
+    pick_device(device)
+    if shards is not None:
+        open_corpus(shards)
     machine = examine_machine(out)
     if not as_json:
         _show(machine)
@@ -75,7 +83,7 @@ def _doctor(
     from anaume.training.measuring import VOCAB_SIZE, forecast_run
 
     log.info("training a few steps to measure them")
-    told = forecast_run(settings, shards, vocab_size=vocab_size or VOCAB_SIZE, device=device)
+    told = forecast_run(settings, shards, vocab_size=VOCAB_SIZE if vocab_size is None else vocab_size, device=device)
     if as_json:
         say_json({"machine": [dataclasses.asdict(finding) for finding in machine], "forecast": _record(told)})
         return

@@ -36,7 +36,8 @@ def _extend(
     ] = None,
     add: Annotated[int, typer.Option("--add", metavar="N", help="Learn up to so many words from the files.")] = 0,
     words: Annotated[
-        Path | None, typer.Option("--words", metavar="LIST", help="Add these words: a text file, one a line.")
+        Path | None,
+        typer.Option("--words", metavar="LIST", help="Add these words: a text file, one a line."),
     ] = None,
     min_frequency: Annotated[
         int, typer.Option("--min-frequency", metavar="N", help="How often a learned word must occur.")
@@ -73,7 +74,7 @@ def _extend(
     )
     given: list[str] = []
     if words is not None:
-        with open_text(words) as file:
+        with open_text(words, encoding=encoding, errors=errors) as file:
             given = list(file.lines())
     extended, report = extend_bundle(
         open_bundle(bundle, device=device),

@@ -114,7 +114,7 @@ def extend_tokenizer(
     extended = _with(tokenizer, given.tokens)
     extended = _with(extended, _learned(extended, counts, add, min_frequency))
     if extended is tokenizer:
-        raise DataError(_nothing(given, len(wanted), add, min_frequency))
+        raise DataError(_nothing(given, len(wanted), add, min_frequency, max(counts.values(), default=0)))
     before, after = _cut(tokenizer, counts), _cut(extended, counts)
     lost = _lost(counts, before, after, tokenizer.unk_id)
     if lost:
@@ -212,9 +212,12 @@ def _lost(counts: Mapping[str, int], before: Cuts, after: Cuts, unk_id: int) -> 
     return sorted(lost, key=lambda word: (-counts[word], word))
 
 
-def _nothing(given: GivenWords, words: int, add: int, min_frequency: int) -> str:
+def _nothing(given: GivenWords, words: int, add: int, min_frequency: int, highest: int) -> str:
+    """Say why; `highest` is how often the commonest word of the texts stands there."""
     reasons = []
-    if add:
+    if add and highest < min_frequency:
+        reasons.append(f"no word stands {min_frequency} times in the texts (min_frequency), the commonest {highest}")
+    elif add:
         reasons.append(
             f"every word that stands {min_frequency} times or more in the texts is one entry already, or can't be one"
         )
