@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -27,7 +28,20 @@ CORNERS = {
 
 COMMAND = "python -m benchmarks.four_corners -o docs/benchmarks/four-corners.md --ja docs/ja/four-corners.md"
 TEMPLATES = harness.ROOT / "benchmarks" / "templates"
+BESIDE = "four-corners-beside.json"
 POINTS = 5
+
+
+def shared(row: Row) -> dict[str, Any]:
+    """Return what the corners share with the untrained model."""
+    return {name: getattr(row, name) for name in ("layers", "width", "corpus", "tokenizer", "seed")}
+
+
+def beside(row: Row, kept: Path) -> Line:
+    """Return what is kept to compare the corners with, {} where there is nothing of their shape."""
+    path = kept / BESIDE
+    there: Line = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return there if there.get("about", {}).get("row") == shared(row) else {}
 
 
 def make_page(study: Study, language: Language = "en") -> str:
@@ -43,12 +57,12 @@ class _Page:
         self._words = words
         self._rows = {row.name: row for row in study.rows}
         self._lines = {name: line for name, row in self._rows.items() if (line := study.result(row)) is not None}
-        beside = study.path.with_name("four-corners-beside.json")
-        self._beside: Line = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else {}
+        self._beside = beside(study.rows[0], study.path.parent)
 
     def parts(self) -> dict[str, str]:
         """Return the values of the template's names."""
         some = next(iter(self._rows.values()))
+        settings = some.pretrain_settings()
         losses = {f"loss_{name.replace('-', '_')}": self._loss(name) for name in CORNERS}
         return {
             **losses,
@@ -57,6 +71,10 @@ class _Page:
             "minutes": f"{some.minutes:g}",
             "shape": f"{some.layers} x {some.width}",
             "vocabulary": self._vocabulary(some),
+            "batch": f"{settings.run.batch_rows}",
+            "length": f"{settings.data.seq_len}",
+            "rate": f"{settings.optimizer.learning_rate:g}",
+            "dropout": f"{settings.model.dropout:g}",
             "corpus": self._corpus(some.corpus),
             "handicap": self._handicap(),
             "runs": self._runs(),

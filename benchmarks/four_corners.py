@@ -27,7 +27,7 @@ from anaume.data import atomic_file, open_corpus
 from anaume.tokenization import Tokenizer
 from anaume.training.start import build_model, longest_row, resolve
 from benchmarks import harness, sitting, study
-from benchmarks.corner_page import CORNERS, make_page
+from benchmarks.corner_page import BESIDE, CORNERS, beside, make_page, shared
 from benchmarks.probes import FULL, QUICK, Scored, Size, baselines, probe
 from benchmarks.rates import Rates
 from benchmarks.study import Row, Study
@@ -68,16 +68,13 @@ def compared(row: Row, corpus: Path, size: Size, kept: Path) -> dict[str, Any]:
 
     The untrained model is the one every corner began as: their shape, vocabulary and seed.
     """
-    path = kept / "four-corners-beside.json"
-    shape = {name: getattr(row, name) for name in ("layers", "width", "corpus", "tokenizer", "seed")}
-    about = {**shape, "size": asdict(size)}
-    if path.exists():
-        there: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if there["about"] == about:
-            return there
+    about = {"row": shared(row), "size": asdict(size)}
+    there = beside(row, kept)
+    if there and there["about"] == about:
+        return there
     made = {"about": about, "untrained": told(probe(untrained(row, corpus), size)), "baselines": told(baselines(size))}
     kept.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as file:
+    with atomic_file(kept / BESIDE) as file:
         file.write((json.dumps(made) + "\n").encode())
     return made
 

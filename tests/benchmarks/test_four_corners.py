@@ -141,6 +141,9 @@ def test_what_all_are_compared_with_is_probed_once(kept: Path, monkeypatch: pyte
     other = replace(four_corners.corners()[0], width=128)
     four_corners.score(QUICK, kept, other, "wider", kept)  # type: ignore[arg-type]
     assert calls[-2:] == ["untrained", "wider"], "another shape is compared with its own untrained model"
+    assert "untrained, bidirectional | not run yet" in make_page(study_of(kept)), "that of another shape is not shown"
+    four_corners.score(QUICK, kept, four_corners.corners()[0], "first", kept)  # type: ignore[arg-type]
+    assert "untrained, bidirectional | layer 2 | 0.900" in make_page(study_of(kept))
 
 
 def test_a_curve_has_the_training_loss_since_the_point_before() -> None:
