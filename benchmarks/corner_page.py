@@ -41,7 +41,7 @@ def beside(row: Row, kept: Path) -> Line:
     """Return what is kept to compare the corners with, {} where there is nothing of their shape."""
     path = kept / BESIDE
     there: Line = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return there if there.get("about", {}).get("row") == shared(row) else {}
+    return there if shared(row).items() <= there.get("about", {}).items() else {}
 
 
 def make_page(study: Study, language: Language = "en") -> str:
@@ -62,7 +62,6 @@ class _Page:
     def parts(self) -> dict[str, str]:
         """Return the values of the template's names."""
         some = next(iter(self._rows.values()))
-        settings = some.pretrain_settings()
         losses = {f"loss_{name.replace('-', '_')}": self._loss(name) for name in CORNERS}
         return {
             **losses,
@@ -71,11 +70,7 @@ class _Page:
             "minutes": f"{some.minutes:g}",
             "shape": f"{some.layers} x {some.width}",
             "vocabulary": self._vocabulary(some),
-            "batch": f"{settings.run.batch_rows}",
-            "length": f"{settings.data.seq_len}",
-            "rate": f"{settings.optimizer.learning_rate:g}",
-            "dropout": f"{settings.model.dropout:g}",
-            "corpus": self._corpus(some.corpus),
+            "corpus": f"{self._recipe(some)}\n{self._corpus(some.corpus)}",
             "handicap": self._handicap(),
             "runs": self._runs(),
             "curve": self._curve(),
@@ -215,6 +210,16 @@ class _Page:
             commit=all_of("commit"),
             machine=all_of("machine"),
             versions=", ".join(f"{name} {version}" for name, version in versions.items()),
+        )
+
+    def _recipe(self, row: Row) -> str:
+        settings = row.pretrain_settings()
+        return self._words["recipe"].format(
+            batch=settings.run.batch_rows,
+            length=settings.data.seq_len,
+            rate=settings.optimizer.learning_rate,
+            dropout=settings.model.dropout,
+            seed=row.seed,
         )
 
     def _corpus(self, name: str) -> str:

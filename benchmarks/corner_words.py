@@ -58,6 +58,8 @@ WORDS: dict[Language, dict[str, str]] = {
         "best of": "{task}, {who} ({value})",
         "between": "; ",
         "handicap": "The difference, {:.2f} nats a token, is what the right side is worth here.",
+        "recipe": "{batch} rows of {length} tokens a step, highest learning rate {rate:g}, dropout {dropout:g}, "
+        "seed {seed}.",
         "characters": "{millions:.1f} M",
         "corpus": 'Corpus "{name}": {characters} characters ({sources}). Sentences of the test sets that occur in it, '
         "whole or as a part: {found}; above 0 the probes are void. {left_out:,} documents that held one were left out. "
@@ -109,6 +111,8 @@ WORDS: dict[Language, dict[str, str]] = {
         "best of": "{task}では「{who}」（{value}）",
         "between": "、",
         "handicap": "差の{:.2f}ナットが、右側の文脈の値打ちです。",
+        "recipe": "1ステップは{length}トークンの行が{batch}行、学習率は最大{rate:g}、ドロップアウトは{dropout:g}、"
+        "シードは{seed}です。",
         "characters": "{tens_of_thousands:,.0f}万",
         "corpus": "コーパス「{name}」は{characters}文字です（{sources}）。プローブの採点に使う文が、まるごと、"
         "または一部としてこの中に現れる数は、{found}です（0でなければ、プローブの数字は無効です）。採点用の文を"

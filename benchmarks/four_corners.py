@@ -68,7 +68,7 @@ def compared(row: Row, corpus: Path, size: Size, kept: Path) -> dict[str, Any]:
 
     The untrained model is the one every corner began as: their shape, vocabulary and seed.
     """
-    about = {"row": shared(row), "size": asdict(size)}
+    about = {**shared(row), "size": asdict(size)}
     there = beside(row, kept)
     if there and there["about"] == about:
         return there

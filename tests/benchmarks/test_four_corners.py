@@ -138,7 +138,7 @@ def test_what_all_are_compared_with_is_probed_once(kept: Path, monkeypatch: pyte
     for row in four_corners.corners():
         four_corners.score(QUICK, kept, row, row.name, kept)  # type: ignore[arg-type]
     assert calls == ["untrained", *CORNERS]
-    other = replace(four_corners.corners()[0], width=128)
+    other = replace(four_corners.corners()[0], width=64)
     four_corners.score(QUICK, kept, other, "wider", kept)  # type: ignore[arg-type]
     assert calls[-2:] == ["untrained", "wider"], "another shape is compared with its own untrained model"
     assert "untrained, bidirectional | not run yet" in make_page(study_of(kept)), "that of another shape is not shown"
