@@ -150,6 +150,15 @@ def test_a_sitting_runs_the_rows_asked_for_and_makes_the_page_of_what_is_there(m
     assert one.scored == ["a", "b", "a"]
 
 
+@pytest.fixture
+def hears_ctrl_c():
+    """A run leaves an ignored signal ignored, and tests may be begun deaf to Ctrl-C (nohup, a script's "&")."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_a_sitting_that_is_stopped_in_a_row_goes_on_there(make_study, tmp_path, capsys, monkeypatch):
     rows = tiny_row(minutes=1), tiny_row("b")
     one = make_study(*rows)

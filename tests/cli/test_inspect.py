@@ -178,4 +178,4 @@ def test_curves_are_drawn_of_a_runs_metrics(run: Run, tmp_path: Path, out: str |
 def test_curves_of_what_is_no_run_are_refused(run: Run, tmp_path: Path) -> None:
     done = run("inspect", "curves", tmp_path)
     assert (done.code, done.out) == (1, "")
-    assert "metrics.jsonl: can't be read: No such file" in done.error()
+    assert "holds no metrics.jsonl; give the folder of a run" in done.error()

@@ -66,12 +66,13 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     return Tokenizer.from_directory(directory)
 
 
-def _identity(directory: Path) -> tuple[int, int] | None:
+def _identity(directory: Path) -> tuple[int, int, int] | None:
     try:
         status = os.stat(directory)
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    # The number of a directory that was removed is soon given to another one: the time tells them apart.
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _read(directory: Path) -> BundleParts:
