@@ -49,12 +49,7 @@ def _embed(
     precision: Annotated[
         Literal["float32", "bfloat16"], typer.Option("--precision", help="bfloat16 is about twice as fast.")
     ] = "float32",
-    column: options.Column = None,
-    format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    errors: options.DecodeErrors = "strict",
-    quoting: options.Quoting = None,
-    header: options.Header = True,
+    reading: options.Reading = options.NO_READING,
     overwrite: options.Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout (with -o).")] = False,
     device: str = "auto",
@@ -82,12 +77,7 @@ def _embed(
         long=long,
         overwrite=overwrite,
         progress=not verbose,
-        column=column,
-        format=format,
-        encoding=encoding,
-        errors=errors,
-        quoting=quoting,
-        header=header,
+        **reading,
     )
     if as_json:
         say_json({**dataclasses.asdict(summary), "texts_per_second": summary.texts_per_second})

@@ -42,12 +42,7 @@ def _extend(
     min_frequency: Annotated[
         int, typer.Option("--min-frequency", metavar="N", help="How often a learned word must occur.")
     ] = 2,
-    column: options.Column = None,
-    format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    errors: options.DecodeErrors = "strict",
-    quoting: options.Quoting = None,
-    header: options.Header = True,
+    reading: options.Reading = options.NO_READING,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     device: str = "auto",
@@ -69,12 +64,10 @@ def _extend(
     from anaume.data import open_text, read_rows
     from anaume.jobs.extend import extend_bundle
 
-    rows = read_rows(
-        files or [], column=column, format=format, encoding=encoding, errors=errors, quoting=quoting, header=header
-    )
+    rows = read_rows(files or [], **reading)
     given: list[str] = []
     if words is not None:
-        with open_text(words, encoding=encoding, errors=errors) as file:
+        with open_text(words, encoding=reading["encoding"], errors=reading["errors"]) as file:
             given = list(file.lines())
     extended, report = extend_bundle(
         open_bundle(bundle, device=device),

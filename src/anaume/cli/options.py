@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -30,44 +30,38 @@ Pair = Annotated[str | None, typer.Option("--pair", metavar="TEXT", parser=typed
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a picture: .png, .svg or .pdf.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")]
 
-READING = "Reading files"
 FormatName = Literal["txt", "csv", "tsv", "jsonl", "parquet"]
-Column = Annotated[
-    str | None,
-    typer.Option(
-        "--column", rich_help_panel=READING, metavar="NAME", help="Column of the text, if it isn't called text."
-    ),
-]
-Format = Annotated[
-    FormatName | None,
-    typer.Option(
-        "--format",
-        rich_help_panel=READING,
-        metavar="KIND",
-        help="txt, csv, tsv, jsonl or parquet, whatever names end in.",
-    ),
-]
-Encoding = Annotated[
-    str, typer.Option("--encoding", rich_help_panel=READING, metavar="NAME", help="cp932, latin-1, utf-16, ...")
-]
-DecodeErrors = Annotated[
-    Literal["strict", "replace"],
-    typer.Option("--errors", rich_help_panel=READING, help="Bytes that don't decode: refuse, or replace (counted)."),
-]
-Quoting = Annotated[
-    bool | None,
-    typer.Option(
-        "--quoting/--no-quoting",
-        rich_help_panel=READING,
-        help='Whether " encloses cells: csv yes, tsv no, unless said.',
-    ),
-]
-Header = Annotated[
-    bool,
-    typer.Option(
-        "--header/--no-header", rich_help_panel=READING, help="Whether the first line of a table names columns."
-    ),
-]
+
+
+class Reading(dict[str, Any]):
+    """How files are read, as keyword arguments of `read_rows` and its kin.
+
+    A command that takes a parameter of this type has all options of `READING` on its line.
+    """
+
+
+def _reading(*names: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, rich_help_panel="Reading files", metavar=metavar, help=help)
+
+
+_COLUMN = _reading("--column", metavar="NAME", help="Column of the text, if it isn't called text.")
+_FORMAT = _reading("--format", metavar="KIND", help="txt, csv, tsv, jsonl or parquet, whatever names end in.")
+_ENCODING = _reading("--encoding", metavar="NAME", help="cp932, latin-1, utf-16, ...")
+_ERRORS = _reading("--errors", help="Bytes that don't decode: refuse, or replace (counted).")
+_QUOTING = _reading("--quoting/--no-quoting", help='Whether " encloses cells: csv yes, tsv no, unless said.')
+_HEADER = _reading("--header/--no-header", help="Whether the first line of a table names columns.")
+
+READING: tuple[tuple[str, Any, Any], ...] = (
+    ("column", Annotated[str | None, _COLUMN], None),
+    ("format", Annotated[FormatName | None, _FORMAT], None),
+    ("encoding", Annotated[str, _ENCODING], "utf-8"),
+    ("errors", Annotated[Literal["strict", "replace"], _ERRORS], "strict"),
+    ("quoting", Annotated[bool | None, _QUOTING], None),
+    ("header", Annotated[bool, _HEADER], True),
+)
+"""(name, type with its option, default)."""
+NO_READING = Reading()
+"""Stands in a signature until the command line fills it in."""
 
 WordsName = Literal["bert", "mecab"]
 SubwordsName = Literal["wordpiece", "character"]

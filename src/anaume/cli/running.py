@@ -24,6 +24,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from anaume.cli.options import READING, Reading
 from anaume.cli.printing import printable
 from anaume.errors import AnaumeError, AnaumeWarning, SettingsError
 from anaume.logs import configure, get_logger
@@ -73,13 +74,20 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
     """Register a function as a command: it gets the common options and its errors are told and become exit codes.
 
     The common options may stand before or after the verb, and a function that needs one takes it by its name. Under a
-    function that takes no `device`, a device that was asked for is answered with a note.
+    function that takes no `device`, a device that was asked for is answered with a note. A parameter of the type
+    `options.Reading` stands for all options that say how files are read.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
         names = [name for name, _, _ in _COMMON]
-        own = [parameter for parameter in signature.parameters.values() if parameter.name not in names]
+        own, reading = [], None
+        for parameter in signature.parameters.values():
+            if parameter.annotation is Reading:
+                reading = parameter.name
+                own += [_option(*option) for option in READING]
+            elif parameter.name not in names:
+                own.append(parameter)
 
         @functools.wraps(function)
         def run(ctx: typer.Context, **given: Any) -> None:
@@ -88,21 +96,28 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
                 if common[key] == default:
                     common[key] = ctx.find_root().params.get(key, default)
             given |= {key: value for key, value in common.items() if key in signature.parameters}
+            if reading is not None:
+                given[reading] = Reading({key: given.pop(key) for key, _, _ in READING})
             with _told(common["verbose"], common["quiet"], common["log_json"]):
                 if "device" not in signature.parameters and common["device"] != "auto":
                     log.info("%s computes nothing on a device: --device has no effect", ctx.command_path)
                 function(**given)
 
-        kind = inspect.Parameter.KEYWORD_ONLY
-        extra = [inspect.Parameter(key, kind, annotation=hint, default=default) for key, hint, default in _COMMON]
+        extra = [_option(*option) for option in _COMMON]
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
         wrapper: Any = run
-        wrapper.__signature__ = signature.replace(parameters=[context, *own, *extra])
+        positional = [parameter for parameter in own if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+        options = [parameter for parameter in own if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+        wrapper.__signature__ = signature.replace(parameters=[context, *positional, *options, *extra])
         wrapper.__annotations__ = {p.name: p.annotation for p in wrapper.__signature__.parameters.values()}
         app.command(name, cls=_Command, help=_paragraphs(function.__doc__ or ""))(run)
         return function
 
     return register
+
+
+def _option(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
 
 
 def _paragraphs(docstring: str) -> str:

@@ -66,12 +66,7 @@ def _train(
         int | None,
         typer.Option("--limit-alphabet", metavar="N", help="Keep only so many characters; what is lost is told."),
     ] = None,
-    column: options.Column = None,
-    format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    errors: options.DecodeErrors = "strict",
-    quoting: options.Quoting = None,
-    header: options.Header = True,
+    reading: options.Reading = options.NO_READING,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
@@ -93,9 +88,7 @@ def _train(
         "split_cjk": split_cjk,
         "nfkc": nfkc,
     }
-    rows = read_rows(
-        files, column=column, format=format, encoding=encoding, errors=errors, quoting=quoting, header=header
-    )
+    rows = read_rows(files, **reading)
     trained = train_vocabulary(
         (row.text for row in rows),
         out,
@@ -165,12 +158,7 @@ def _report(
     words: options.WordsOrNone = None,
     subwords: options.SubwordsOrNone = None,
     lower_case: options.LowerCaseOrNone = None,
-    column: options.Column = None,
-    format: options.Format = None,
-    encoding: options.Encoding = "utf-8",
-    errors: options.DecodeErrors = "strict",
-    quoting: options.Quoting = None,
-    header: options.Header = True,
+    reading: options.Reading = options.NO_READING,
     as_json: options.Json = False,
 ) -> None:
     """Measure how a vocabulary fits texts.
@@ -183,9 +171,7 @@ def _report(
     from anaume.tokenization import vocabulary_report
 
     tokenizer = open_tokenizer(bundle, words=words, subwords=subwords, lower_case=lower_case)
-    rows = read_rows(
-        files, column=column, format=format, encoding=encoding, errors=errors, quoting=quoting, header=header
-    )
+    rows = read_rows(files, **reading)
     report = vocabulary_report(tokenizer, (row.text for row in rows))
     if as_json:
         say_json(_report_record(tokenizer, report))
