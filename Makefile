@@ -29,9 +29,9 @@ PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 help:
 	@echo "make demo       set up $(VENV) and run the main job on real text (about 5 minutes, downloads apart)"
-	@echo "make test       set up $(VENV) and run the fast tests"
-	@echo "make test-slow  the slow tests and those on real data"
-	@echo "make check      ruff, mypy --strict, import contracts, docs"
+	@echo "make test       set up $(VENV) and run the fast tests (two to three minutes on 2 cores, the setting up apart)"
+	@echo "make test-slow  the slow tests and those on real data (five to six minutes on 2 cores)"
+	@echo "make check      ruff, mypy --strict, import contracts, docs (half a minute)"
 	@echo "make bench      the benchmarks, into docs/benchmarks/"
 
 demo: $(VENV)/.demo
@@ -42,7 +42,7 @@ test: $(VENV)/.dev
 	@$(PYTEST) --cov --cov-report=term:skip-covered
 
 test-slow: $(VENV)/.dev
-	@echo "Running the slow tests and those on real data: about five minutes on 2 cores."
+	@echo "Running the slow tests and those on real data: five to six minutes on 2 cores."
 	@$(PYTEST) -m "slow or real"
 
 check: $(VENV)/.dev
