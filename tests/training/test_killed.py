@@ -93,6 +93,17 @@ def test_killed_at_five_random_steps_of_two_hundred(corpus: Path, tmp_path: Path
     ).read_bytes()
 
 
+def test_a_killed_timed_run_equals_the_replay_of_its_journal(corpus: Path, tmp_path: Path) -> None:
+    out, assignments = tmp_path / "run", ("run.minutes=0.05", *EVERYTHING)
+    for step in (3, 20):
+        kill_after(line(ALONE, corpus, out, *assignments), out, step)
+    finish(line(ALONE, corpus, out, *assignments))
+    journal = out / "journal.jsonl"
+    assert len(read_journal(journal)) == last_state(out)["progress"]["step"] > 20
+    finish([*line(ALONE, corpus, tmp_path / "again", *assignments), "--replay", str(journal)])
+    assert run_differs(tmp_path / "again", out) == []
+
+
 def test_a_killed_timed_run_keeps_its_chosen_batch_and_equals_the_replay_of_its_journal(
     corpus: Path, tmp_path: Path
 ) -> None:

@@ -182,7 +182,7 @@ def process() -> Iterator[None]:
     global _interrupted
     _interrupted = False
     _prepare_streams()
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # read by torch when it is imported: see engines/memory.py
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # read by torch at its first tensor: see engines/memory.py
     before = {}
     for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
         # One that somebody else set, or told to be ignored (nohup, "&" in a script), stays.
