@@ -104,6 +104,14 @@ def test_nsp_loss() -> None:
     assert nsp_loss(torch.tensor([[9.0, -9.0]]), torch.tensor([0])).item() < 1e-6, "0 = B follows A"
 
 
+def test_weighted_micro_batches_with_the_count_sum_to_the_large_batch() -> None:
+    logits, labels, weights = torch.randn(4, 5, 3), torch.randint(3, (4, 5)), torch.tensor([0.2, 1.0, 3.0])
+    labels[0, 1:] = IGNORED
+    count = weights[labels.clamp(min=0)][labels != IGNORED].sum()
+    parts = [classification_loss(logits[row], labels[row], weights, 0.1, count=count).item() for row in range(4)]
+    assert sum(parts) == pytest.approx(classification_loss(logits, labels, weights, 0.1).item(), abs=1e-6)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shape", [(6,), (3, 4)])

@@ -36,14 +36,20 @@ def nsp_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def classification_loss(
-    logits: Tensor, labels: Tensor, class_weights: Tensor | None = None, label_smoothing: float = 0.0
+    logits: Tensor,
+    labels: Tensor,
+    class_weights: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    *,
+    count: Tensor | None = None,
 ) -> Tensor:
     """Cross-entropy over classes, for texts (batch, classes) or tokens (batch, seq_len, classes).
 
     labels         (batch,) or (batch, seq_len) int64, -100 = not counted
     class_weights  (classes,) float; the mean is weighted by them
+    count          what the summed loss is divided by, as for `mlm_loss`; None = the counted labels' weights here
     """
-    return _cross_entropy(logits, labels, class_weights=class_weights, label_smoothing=label_smoothing)
+    return _cross_entropy(logits, labels, count=count, class_weights=class_weights, label_smoothing=label_smoothing)
 
 
 def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:

@@ -48,8 +48,11 @@ class Task(ABC, Generic[E, P]):
     """As users type it."""
     kind: ClassVar[HeadKind]
     """The head that it trains; the head's name in the model is the same word."""
-    main: ClassVar[str]
-    """The score that decides which weights are best."""
+
+    @property
+    @abstractmethod
+    def main(self) -> str:
+        """The score that decides which weights are best; a plain class attribute where it is always the same."""
 
     @classmethod
     @abstractmethod
