@@ -50,7 +50,7 @@ class Poison:
     """Makes the loss or the gradient of chosen steps NaN."""
 
     def __init__(self, run: Run, steps: set[int], where: str) -> None:
-        self._run, self._steps, self._inner, self._where = run, steps, run.loss, where
+        self._run, self._steps, self._inner, self._where = run, steps, run.work.loss, where
 
     def __call__(self, *given: Any) -> Any:
         loss, sums = self._inner(*given)
@@ -68,10 +68,10 @@ def test_a_step_that_is_not_finite_is_not_applied(
     caught_run: Callable[..., Run], where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = caught_run("schedule.warmup=0.0")
-    run.loss = Poison(run, {1}, where)  # type: ignore[assignment]
+    run.work.loss = Poison(run, {1}, where)  # type: ignore[assignment]
     states, optimizer_steps = [weights(run)], []
     for step in range(3):
-        done = train_step(run, run.stream.next_batch(8), 0.1)
+        done = train_step(run, run.work.next_batch(run.progress, run.ranks, 0.0), 0.1)
         assert done.applied == (step != 1)
         run.progress.step += 1
         states.append(weights(run))
@@ -90,21 +90,21 @@ def test_a_step_that_is_not_finite_is_not_applied(
 
 def test_it_stops_when_asked_to(caught_run: Callable[..., Run]) -> None:
     run = caught_run("run.on_non_finite=stop")
-    run.loss = Poison(run, {0}, "loss")  # type: ignore[assignment]
+    run.work.loss = Poison(run, {0}, "loss")  # type: ignore[assignment]
     before = weights(run)
     with pytest.raises(DataError, match=r"not finite at step 0 .* lower optimizer.learning_rate"):
-        train_step(run, run.stream.next_batch(8), 0.5)
+        train_step(run, run.work.next_batch(run.progress, run.ranks, 0.0), 0.5)
     assert same(before, weights(run))
 
 
 def test_twenty_in_a_row_stop_whatever_the_setting(caught_run: Callable[..., Run]) -> None:
     run = caught_run()
-    run.loss = Poison(run, set(range(1, 30)), "loss")  # type: ignore[assignment]
+    run.work.loss = Poison(run, set(range(1, 30)), "loss")  # type: ignore[assignment]
     for _ in range(20):
-        train_step(run, run.stream.next_batch(8), 0.5)
+        train_step(run, run.work.next_batch(run.progress, run.ranks, 0.0), 0.5)
         run.progress.step += 1
     with pytest.raises(DataError, match=r"not finite at step 20 .*, 20 times in a row"):
-        train_step(run, run.stream.next_batch(8), 0.5)
+        train_step(run, run.work.next_batch(run.progress, run.ranks, 0.0), 0.5)
 
 
 def test_metrics_count_what_was_skipped_and_stay_json(
@@ -113,7 +113,7 @@ def test_metrics_count_what_was_skipped_and_stay_json(
     whole = loop.train
 
     def poisoned(run: Run) -> None:
-        run.loss = Poison(run, {2, 3}, "loss")  # type: ignore[assignment]
+        run.work.loss = Poison(run, {2, 3}, "loss")  # type: ignore[assignment]
         whole(run)
 
     monkeypatch.setattr(SETUP, "train", poisoned)

@@ -14,19 +14,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from anaume.data.corpus.stream import PretrainBatch, RowStream
 from anaume.errors import DataError
 from anaume.logs import get_logger
 from anaume.model import Bert
 from anaume.training.clock import Clock, Stopwatch
-from anaume.training.evaluation import Evaluator
-from anaume.training.objective import Targets, make_targets
 from anaume.training.optimizer import set_learning_rate
 from anaume.training.ranks import Ranks
-from anaume.training.records import Records
-from anaume.training.schedule import learning_rate_factor, mask_rate
-from anaume.training.settings import PretrainSettings
+from anaume.training.records import Records, json_number
+from anaume.training.schedule import learning_rate_factor
+from anaume.training.sections import LoopSettings
 from anaume.training.state import Progress, save_checkpoint
+from anaume.training.work import Targets, Work
 
 log = get_logger(__name__)
 
@@ -39,17 +37,12 @@ _MOST_SKIPPED = 20  # steps in a row that are not finite: then the run is lost, 
 class Run:
     """Everything the loop works with."""
 
-    settings: PretrainSettings
+    settings: LoopSettings
     folder: Path
     model: Bert
-    loss: nn.Module
-    """`PretrainLoss(model)`, wrapped where there are many processes."""
+    work: Work[Any, Any]
+    """What is trained."""
     optimizer: torch.optim.Optimizer
-    stream: RowStream
-    long_stream: RowStream | None
-    evaluator: Evaluator | None
-    evaluate_first: bool
-    """Whether the held-out loss is measured before the first step too: what a start from a bundle is worth."""
     clock: Clock
     stopwatch: Stopwatch
     progress: Progress
@@ -57,9 +50,6 @@ class Run:
     device: torch.device
     dtype: torch.dtype
     ranks: Ranks
-    mask_id: int
-    vocab_size: int
-    """Of the tokenizer: the random tokens of a mask are drawn from it."""
     stop_asked: Callable[[], bool]
     """Whether somebody asked the run to stop (Ctrl-C, SIGTERM): it saves and ends."""
 
@@ -73,7 +63,7 @@ def train(run: Run) -> None:
     if progress.finished:
         return
     run.model.train()
-    if run.evaluate_first and progress.metrics_size == 0:
+    if run.work.evaluate_first and progress.metrics_size == 0:
         _evaluate(run, 0.0)
     meter = Meter()
     fraction, norm, saved_at = 0.0, math.nan, time.monotonic()
@@ -81,7 +71,7 @@ def train(run: Run) -> None:
     while (asked := _agreed_fraction(run)) is not None:
         fraction = asked
         records.journal(progress.step, fraction)
-        batch = next_batch(run, fraction)
+        batch = run.work.next_batch(progress, ranks, fraction)
         done = train_step(run, batch, fraction)
         progress.step += 1
         progress.tokens += done.tokens
@@ -93,7 +83,7 @@ def train(run: Run) -> None:
         if _evaluation_is_due(run, fraction):
             with meter.paused():
                 _evaluate(run, fraction)
-            progress.evaluated = math.floor(fraction * settings.run.evaluations + 1e-9)
+            progress.evaluated = math.floor(fraction * run.work.evaluations + 1e-9)
         if ranks.first and time.monotonic() - saved_at > settings.run.checkpoint_seconds:
             with meter.paused():
                 _checkpoint(run)
@@ -101,7 +91,7 @@ def train(run: Run) -> None:
 
     if meter.steps:
         records.metrics(meter.row(run, fraction, norm))
-    if progress.finished and run.evaluator is not None:
+    if progress.finished and run.work.evaluations:
         _evaluate(run, 1.0)
     if ranks.first:
         _checkpoint(run)
@@ -112,9 +102,9 @@ class StepDone:
     """What a step tells of itself, over all ranks."""
 
     sums: torch.Tensor
-    """(4,): as `PretrainLoss` returns them."""
+    """(j,): as `Work.loss` returns them."""
     counts: torch.Tensor
-    """(3,): as `Targets.counts` returns them."""
+    """(k,): as `Targets.counts` returns them."""
     norm: float
     """Length of the gradient, before it was clipped."""
     applied: bool
@@ -123,25 +113,16 @@ class StepDone:
     @property
     def tokens(self) -> int:
         """Real tokens of the batch."""
-        return int(self.counts[2])
+        return int(self.counts[-1])
 
 
-def train_step(run: Run, batch: PretrainBatch, fraction: float) -> StepDone:
+def train_step(run: Run, batch: Any, fraction: float) -> StepDone:
     """Do one optimizer step on this rank's rows of a batch; one that is not finite is not applied.
 
     Raises DataError for one that is not finite under run.on_non_finite = "stop", or too many of them in a row.
     """
-    settings, device = run.settings, run.device
-    targets = make_targets(
-        batch,
-        settings.objective,
-        mask_id=run.mask_id,
-        vocab_size=run.vocab_size,
-        seed=settings.run.seed,
-        step=run.progress.step,
-        rate=mask_rate(fraction, settings.objective),
-        device=device,
-    )
+    settings = run.settings
+    targets = run.work.targets(batch, run.progress.step, fraction)
     counts = run.ranks.sum(targets.counts())
     # Gradients are averaged over ranks; dividing by count / world makes that the gradient of the whole batch.
     divisors = counts / run.ranks.world
@@ -150,11 +131,8 @@ def train_step(run: Run, batch: PretrainBatch, fraction: float) -> StepDone:
     )
     run.optimizer.zero_grad(set_to_none=True)
     torch.manual_seed(_dropout_seed(settings.run.seed, run.progress.step, run.ranks.rank))
-    sums = torch.zeros(4, device=device)
-    micro = _micro_rows(settings, targets)
-    for start in range(0, len(targets), micro):
-        last = start + micro >= len(targets)
-        sums += _micro_step(run, targets.rows(start, start + micro), divisors, last)
+    parts = list(run.work.parts(targets))
+    sums = torch.stack([_micro_step(run, part, divisors, part is parts[-1]) for part in parts]).sum(dim=0)
     norm = float(nn.utils.clip_grad_norm_(run.model.parameters(), settings.optimizer.clip or math.inf))
     sums = run.ranks.sum(sums)
     # Both are sums over all ranks, so that all decide alike.
@@ -170,20 +148,13 @@ def train_step(run: Run, batch: PretrainBatch, fraction: float) -> StepDone:
 def _micro_step(run: Run, targets: Targets, divisors: torch.Tensor, last: bool) -> torch.Tensor:
     """Forward and backward of some rows; gradients add up, and ranks exchange them with the last ones only."""
     if run.ranks.world > 1:
-        assert isinstance(run.loss, nn.parallel.DistributedDataParallel)
-        run.loss.require_backward_grad_sync = last
+        assert isinstance(run.work.loss, nn.parallel.DistributedDataParallel)
+        run.work.loss.require_backward_grad_sync = last
     with torch.autocast(run.device.type, run.dtype, enabled=run.dtype != torch.float32):
-        loss, sums = run.loss(targets, divisors)
+        loss, sums = run.work.loss(targets, divisors)
     loss.backward()
     reported: torch.Tensor = sums.detach()
     return reported
-
-
-def _micro_rows(settings: PretrainSettings, targets: Targets) -> int:
-    """Return how many rows are computed at once: fewer of longer rows, so that memory stays the same."""
-    if settings.run.micro_rows is None:
-        return max(1, len(targets))
-    return max(1, settings.run.micro_rows * settings.data.seq_len // targets.token_ids.shape[1])
 
 
 def _dropout_seed(seed: int, step: int, rank: int) -> int:
@@ -207,20 +178,6 @@ def _not_finite(run: Run) -> None:
         log.warning("the loss or its gradient is not finite at %s: the step was not applied", where)
 
 
-def next_batch(run: Run, fraction: float) -> PretrainBatch:
-    """Return this rank's rows of the next batch; longer and fewer ones in the last part of a two-length run."""
-    settings, progress, ranks = run.settings, run.progress, run.ranks
-    stream, rows = run.stream, settings.run.batch_rows
-    assert rows is not None
-    if run.long_stream is not None and (progress.long or fraction >= 1.0 - settings.data.long_share):
-        progress.long = True
-        stream = run.long_stream
-        rows = max(ranks.world, rows * settings.data.seq_len // stream.seq_len)  # as many tokens as before
-    batch = stream.next_batch(rows, rank=ranks.rank, world=ranks.world)
-    progress.position = stream.position
-    return batch
-
-
 def _agreed_fraction(run: Run) -> float | None:
     """Return the share of the run that has passed, or None when it is over (then it is finished) or is to stop."""
     fraction = None if run.progress.finished else run.clock.fraction(run.progress.step)
@@ -231,23 +188,14 @@ def _agreed_fraction(run: Run) -> float | None:
 
 def _evaluation_is_due(run: Run, fraction: float) -> bool:
     """Whether the next evaluation's share of the run has passed; the one at the end is made apart."""
-    following, count = run.progress.evaluated + 1, run.settings.run.evaluations
-    return run.evaluator is not None and following < count and fraction >= following / count
+    following, count = run.progress.evaluated + 1, run.work.evaluations
+    return following < count and fraction >= following / count
 
 
 def _evaluate(run: Run, fraction: float) -> None:
-    if run.evaluator is None or not run.ranks.first:
-        return
-    score = run.evaluator.score(run.model, run.dtype)
-    run.records.metrics(
-        {
-            "step": run.progress.step,
-            "fraction": round(fraction, 6),
-            "held_out_loss": _number(score.loss),
-            "held_out_accuracy": score.accuracy,
-            **({} if score.pair_accuracy is None else {"held_out_pair_accuracy": score.pair_accuracy}),
-        }
-    )
+    if run.work.evaluations and run.ranks.first:
+        scores = run.work.evaluate(run.model, run.dtype, run.progress)
+        run.records.metrics({"step": run.progress.step, "fraction": round(fraction, 6), **scores})
 
 
 def _checkpoint(run: Run) -> None:
@@ -257,13 +205,11 @@ def _checkpoint(run: Run) -> None:
     save_checkpoint(run.folder / CHECKPOINTS, progress, run.model, run.optimizer, run.settings.run.keep_checkpoints)
 
 
-def _number(value: float) -> float | None:
-    """Return a value as JSON can hold it."""
-    return value if math.isfinite(value) else None
-
-
 class Meter:
     """Adds up what a row of metrics says; evaluation and saving are not counted as training time."""
+
+    _sums: torch.Tensor
+    _counts: torch.Tensor
 
     def __init__(self) -> None:
         self._restart()
@@ -272,9 +218,10 @@ class Meter:
         """Count a step; the loss of one that was not applied is no number to average."""
         self.steps += 1
         self._tokens += done.tokens
-        if done.applied:
-            self._sums += done.sums.cpu().double()
-            self._counts += done.counts.cpu().double()
+        share = 1.0 if done.applied else 0.0
+        sums = share * torch.nan_to_num(done.sums.cpu().double())
+        counts = share * done.counts.cpu().double()
+        self._sums, self._counts = self._sums + sums, self._counts + counts
 
     def due(self, seconds: float) -> bool:
         """Whether that much time of training has passed since the row before."""
@@ -290,18 +237,13 @@ class Meter:
     def row(self, run: Run, fraction: float, norm: float) -> dict[str, Any]:
         """Return the row of the steps since the row before, and begin the next."""
         settings, progress = run.settings, run.progress
-        token_loss, right, pair_loss, right_pairs = self._sums.tolist()
-        tokens, pairs, _ = self._counts.tolist()
         row = {
             "step": progress.step,
             "fraction": round(fraction, 6),
             "seconds": round(run.stopwatch.seconds, 3),
-            "loss": token_loss / tokens + pair_loss / max(pairs, 1) if tokens else None,
-            "token_loss": token_loss / tokens if tokens else None,
-            "accuracy": right / tokens if tokens else None,
-            **({"pair_loss": pair_loss / pairs, "pair_accuracy": right_pairs / pairs} if pairs else {}),
+            **run.work.metrics(self._sums, self._counts),
             "learning_rate": settings.optimizer.learning_rate * learning_rate_factor(fraction, settings.schedule),
-            "gradient": _number(norm),
+            "gradient": json_number(norm),
             "tokens": progress.tokens,
             "tokens_per_second": round(self._tokens / max(self._elapsed(), 1e-9), 1),
             "epoch": progress.position.epoch,
@@ -318,5 +260,5 @@ class Meter:
         self._since = time.monotonic()
         self._idle = 0.0
         self._tokens = 0
-        self._sums = torch.zeros(4, dtype=torch.float64)
-        self._counts = torch.zeros(3, dtype=torch.float64)
+        self._sums = torch.zeros(1, dtype=torch.float64)
+        self._counts = torch.zeros(1, dtype=torch.float64)

@@ -31,6 +31,7 @@ from anaume.tokenization import Tokenizer
 from anaume.training.agreement import require_one_run, require_one_step
 from anaume.training.ceiling import Beginning
 from anaume.training.clock import Clock, Replay, StepClock, Stopwatch, WallClock
+from anaume.training.corpus_work import CorpusWork
 from anaume.training.curves import CurvesFile
 from anaume.training.evaluation import Evaluator
 from anaume.training.folder import (
@@ -151,12 +152,23 @@ def pretrain(
             if data.long_seq_len is not None:
                 long_stream = build_stream(split, specials, settings, data.long_seq_len, seed)
             evaluator = _evaluator(opened.split("held-out"), tokenizer, settings, target) if ranks.first else None
+            work = CorpusWork(
+                settings=settings,
+                loss=build_loss(model, settings, ranks),
+                stream=stream,
+                long_stream=long_stream,
+                evaluator=evaluator,
+                evaluate_first=bundle is not None,
+                device=target,
+                mask_id=tokenizer.mask_id,
+                vocab_size=tokenizer.vocab_size,
+            )
             ranks.wait()  # all have looked at the folder before the first one writes
             with _first_alone(folder, settings, source, ranks):
                 saved = checkpoints(folder / CHECKPOINTS)
                 progress = load_checkpoint(saved[-1], model, optimizer, target) if saved else _beginning(source)
                 require_one_step(progress, ranks, target)
-                (long_stream if long_stream and progress.long else stream).position = progress.position
+                work.take_up(progress)
                 if begins is not None and ranks.first:
                     begins(Beginning(settings, model.config, target, ranks.world))
                 picture = CurvesFile(folder) if settings.run.curves else None
@@ -178,12 +190,8 @@ def pretrain(
                         settings=settings,
                         folder=folder,
                         model=model,
-                        loss=build_loss(model, settings, ranks),
+                        work=work,
                         optimizer=optimizer,
-                        stream=stream,
-                        long_stream=long_stream,
-                        evaluator=evaluator,
-                        evaluate_first=bundle is not None,
                         clock=_clock(settings, stopwatch, fractions),
                         stopwatch=stopwatch,
                         progress=progress,
@@ -191,14 +199,12 @@ def pretrain(
                         device=target,
                         dtype=torch.bfloat16 if settings.run.precision == "bfloat16" else torch.float32,
                         ranks=ranks,
-                        mask_id=tokenizer.mask_id,
-                        vocab_size=tokenizer.vocab_size,
                         stop_asked=asked,
                     )
                     train(run)
                 result = _result(run)
                 if ranks.first:
-                    _save_bundle(run, tokenizer, bundle, opened, result)
+                    _save_bundle(run, settings, tokenizer, bundle, opened, result)
                     if picture is not None:
                         picture.draw()
                     if result.finished:
@@ -265,12 +271,18 @@ def _result(run: Run) -> PretrainResult:
         tokens=progress.tokens,
         skipped=progress.skipped,
         scores=numbers[-1] if numbers else {},
-        scores_before=numbers[0] if run.evaluate_first and numbers else {},
+        scores_before=numbers[0] if run.work.evaluate_first and numbers else {},
     )
 
 
-def _save_bundle(run: Run, tokenizer: Tokenizer, start: Bundle | None, corpus: Corpus, result: PretrainResult) -> None:
-    settings = run.settings
+def _save_bundle(
+    run: Run,
+    settings: PretrainSettings,
+    tokenizer: Tokenizer,
+    start: Bundle | None,
+    corpus: Corpus,
+    result: PretrainResult,
+) -> None:
     objectives = ["clm" if settings.objective.target == "next" else "mlm"]
     if settings.data.pairing != "none":
         objectives.append(settings.data.pairing)

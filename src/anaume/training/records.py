@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -111,6 +112,11 @@ class Records:
                 file.sync()
         metrics, journal = (0 if file is None else file.size for file in files)
         return metrics, journal
+
+
+def json_number(value: float) -> float | None:
+    """Return a value as JSON can hold it: None for one that is not finite."""
+    return value if math.isfinite(value) else None
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from anaume.errors import SettingsError, nearest
+from anaume.training.sections import CommonRun, OptimizerSettings, ScheduleSettings, Section, SettingsTables
+
+__all__ = [
+    "DataSettings",
+    "ModelSettings",
+    "ObjectiveSettings",
+    "OptimizerSettings",
+    "PretrainSettings",
+    "RunSettings",
+    "ScheduleSettings",
+    "paper_recipe",
+]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
-
-
-class ModelSettings(_Section):
+class ModelSettings(Section):
     """The model; a run that continues from a bundle takes the bundle's, and only dropout and causal can be given."""
 
     size: str | None = None
@@ -42,7 +44,7 @@ class ModelSettings(_Section):
     True for target = "next", else False, or the bundle's."""
 
 
-class DataSettings(_Section):
+class DataSettings(Section):
     """How documents become rows."""
 
     seq_len: int = Field(default=128, ge=8)
@@ -55,7 +57,7 @@ class DataSettings(_Section):
     """Sentence pairs: next-sentence prediction, sentence order, or documents packed into full rows."""
 
 
-class ObjectiveSettings(_Section):
+class ObjectiveSettings(Section):
     """What is predicted."""
 
     target: Literal["masked", "next"] = "masked"
@@ -80,68 +82,20 @@ class ObjectiveSettings(_Section):
         return self
 
 
-class OptimizerSettings(_Section):
-    """AdamW with bias correction; biases and layer norms are not decayed."""
-
-    learning_rate: float = Field(default=1e-3, gt=0.0)
-    """The highest learning rate of the schedule."""
-    beta1: float = Field(default=0.9, ge=0.0, lt=1.0)
-    """Decay of the mean of gradients."""
-    beta2: float = Field(default=0.98, ge=0.0, lt=1.0)
-    """Decay of the mean of squared gradients."""
-    eps: float = Field(default=1e-6, gt=0.0)
-    """Added to the root of the second mean."""
-    weight_decay: float = Field(default=0.01, ge=0.0)
-    """Decoupled weight decay."""
-    clip: float = Field(default=1.0, ge=0.0)
-    """Longest gradient; 0 = not clipped."""
-
-
-class ScheduleSettings(_Section):
-    """How the learning rate goes over the run; shares are of the whole run, in steps or in time."""
-
-    kind: Literal["linear", "cosine", "trapezoid", "constant"] = "linear"
-    """After the warm-up: down to 0 in a line, along a cosine, or flat and then down in a line."""
-    warmup: float = Field(default=0.06, ge=0.0, lt=1.0)
-    """Share of the run in which the rate rises from 0."""
-    cooldown: float = Field(default=0.4, gt=0.0, le=1.0)
-    """Share of the run in which a trapezoid comes down."""
-
-
-class RunSettings(_Section):
+class RunSettings(CommonRun):
     """How long, how large, how safe."""
 
-    steps: int | None = Field(default=None, ge=1)
-    """Optimizer steps; or give minutes."""
-    minutes: float | None = Field(default=None, gt=0.0)
-    """A time budget: the schedule follows the clock and ends on it."""
     batch_rows: int | None = Field(default=None, ge=1)
     """Rows of a step, over all ranks; where rows are longer (data.long_seq_len), fewer, of as many tokens. None = 32,
     or under run.minutes as a few measured steps propose."""
     micro_rows: int | None = Field(default=None, ge=1)
     """Rows that are in memory at once; None = all of a rank's. The result is that of the whole batch."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """auto: bfloat16 where the processor has it in hardware (by capability, never by timing)."""
-    gradient_checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, a third more time."""
     compile: bool = False
     """torch.compile: no longer bit for bit between runs."""
-    seed: int = Field(default=0, ge=0)
-    """Decides weights, order, masks and dropout."""
-    threads: int | None = Field(default=None, ge=1)
-    """Threads torch computes with; None = as torch has them, written down when the run begins."""
-    checkpoint_seconds: float = Field(default=60.0, gt=0.0)
-    """The most that a kill can lose."""
-    log_seconds: float = Field(default=2.0, ge=0.0, le=5.0)
-    """Between two rows of metrics.jsonl; 0 = a row each step."""
-    keep_checkpoints: int = Field(default=2, ge=1)
-    """How many of the last checkpoints stay."""
     evaluations: int = Field(default=5, ge=0)
     """Times the held-out loss is measured, evenly over the run, the end included."""
     evaluation_rows: int = Field(default=256, ge=1)
     """Held-out rows each time; always the same ones under the same masks."""
-    on_non_finite: Literal["skip", "stop"] = "skip"
-    """What happens to a step whose loss or gradient is not finite: it is never applied."""
     curves: bool = True
     """Draw curves.png at each evaluation (half a second) and after the end, where matplotlib is installed."""
     tensorboard: bool = False
@@ -154,7 +108,7 @@ class RunSettings(_Section):
         return self
 
 
-class PretrainSettings(_Section):
+class PretrainSettings(SettingsTables):
     """Everything that decides a run, apart from corpus and starting bundle."""
 
     model: ModelSettings = ModelSettings()
@@ -175,67 +129,6 @@ class PretrainSettings(_Section):
         if self.data.pairing != "none" and self.objective.target == "next":
             raise ValueError("sentence pairs go with masked tokens, not with target = next")
         return self
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> Self:
-        """Check settings as nested tables. Raises SettingsError naming the first wrong field by its path."""
-        try:
-            return cls.model_validate(given)
-        except ValidationError as error:
-            raise SettingsError(_explain(error)) from None
-
-    @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """Read a TOML file. Raises SettingsError for a missing or malformed file or a wrong field."""
-        try:
-            with open(path, "rb") as file:
-                content = tomllib.load(file)
-        except OSError as error:
-            raise SettingsError(f"{path}: can't be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{path}: not TOML: {error}") from None
-        try:
-            return cls.from_dict(content)
-        except SettingsError as error:
-            raise SettingsError(f"{path}: {error}") from None
-
-    def with_values(self, assignments: Sequence[str]) -> Self:
-        """Return the settings with "section.key=value" applied; values are TOML, bare words are strings, none unsets.
-
-        Raises SettingsError for what is no assignment, an unknown section or key (with the nearest), a wrong value.
-        """
-        content = self.model_dump()
-        for assignment in assignments:
-            name, equals, text = assignment.partition("=")
-            section, dot, key = name.strip().partition(".")
-            if not equals or not dot:
-                raise SettingsError(f"a setting is given as section.key=value; got {assignment!r}")
-            if section not in content:
-                raise SettingsError(
-                    f"there is no section {section!r}{nearest(section, content)}; there are: {', '.join(content)}"
-                )
-            content[section][key] = _value(text.strip(), unset=_may_be_unset(section, key))
-        return self.from_dict(content)
-
-    def differences(self, other: Self) -> list[str]:
-        """Return "section.key: this, other" for each setting that differs."""
-        found = []
-        theirs = other.model_dump()
-        for section, values in self.model_dump().items():
-            for key, value in values.items():
-                if value != theirs[section][key]:
-                    found.append(f"{section}.{key}: {value!r}, there {theirs[section][key]!r}")
-        return found
-
-    def to_toml(self) -> str:
-        """Return the settings as TOML; what is None is left out, as TOML has no null."""
-        import tomli_w
-
-        content = {
-            section: {key: value for key, value in values.items() if value is not None}
-            for section, values in self.model_dump().items()
-        }
-        return tomli_w.dumps(content)
 
 
 def paper_recipe(settings: PretrainSettings) -> PretrainSettings:
@@ -267,32 +160,3 @@ def paper_recipe(settings: PretrainSettings) -> PretrainSettings:
             "schedule.warmup=0.01",
         ]
     )
-
-
-def _may_be_unset(section: str, key: str) -> bool:
-    fields: Any = PretrainSettings.model_fields[section].annotation
-    field = fields.model_fields.get(key)
-    return field is not None and type(None) in get_args(field.annotation)
-
-
-def _value(text: str, *, unset: bool) -> Any:
-    if text == "none" and unset:  # elsewhere it is a word like any other: data.pairing=none
-        return None
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    return parsed["value"] if len(parsed) == 1 else text
-
-
-def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "settings"
-    if first["type"] == "extra_forbidden":
-        section = PretrainSettings.model_fields.get(str(first["loc"][0])) if len(first["loc"]) > 1 else None
-        known = section.annotation.model_fields if section is not None and section.annotation else {}
-        names = list(known) or list(PretrainSettings.model_fields)
-        return f"there is no setting {where}{nearest(str(first['loc'][-1]), names)}; there are: {', '.join(names)}"
-    more = len(error.errors()) - 1
-    rest = f" (and {more} more)" if more else ""
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}; got {first['input']!r:.60}{rest}"

@@ -15,8 +15,9 @@ from anaume.engines import free_memory
 from anaume.engines.hardware import forget_peak_memory, peak_memory
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.training.clock import StepClock, Stopwatch
+from anaume.training.corpus_work import CorpusWork
 from anaume.training.forecast import STATE_BYTES, Forecast, Pace
-from anaume.training.loop import Run, next_batch, train_step
+from anaume.training.loop import Run, train_step
 from anaume.training.optimizer import build_optimizer
 from anaume.training.ranks import Ranks
 from anaume.training.records import Records
@@ -99,12 +100,18 @@ def _trial(
         settings=gently,
         folder=Path(),
         model=model,
-        loss=build_loss(model, settings, ranks),
+        work=CorpusWork(
+            settings=settings,
+            loss=build_loss(model, settings, ranks),
+            stream=text.stream(settings, data.seq_len),
+            long_stream=None if data.long_seq_len is None else text.stream(settings, data.long_seq_len),
+            evaluator=None,
+            evaluate_first=False,
+            device=device,
+            mask_id=text.mask_id,
+            vocab_size=text.vocab_size,
+        ),
         optimizer=build_optimizer(model, gently.optimizer),
-        stream=text.stream(settings, data.seq_len),
-        long_stream=None if data.long_seq_len is None else text.stream(settings, data.long_seq_len),
-        evaluator=None,
-        evaluate_first=False,
         clock=StepClock(1),
         stopwatch=Stopwatch(0.0),
         progress=Progress(),
@@ -112,8 +119,6 @@ def _trial(
         device=device,
         dtype=torch.bfloat16 if settings.run.precision == "bfloat16" else torch.float32,
         ranks=ranks,
-        mask_id=text.mask_id,
-        vocab_size=text.vocab_size,
         stop_asked=lambda: False,
     )
 
@@ -132,7 +137,7 @@ def _pace(run: Run, fraction: float, seconds: float, least: int) -> Pace:
     end = time.perf_counter() + seconds
     while len(times) < WARM_UP + least or time.perf_counter() < end:
         begun = time.perf_counter()
-        batch = next_batch(run, fraction)
+        batch = run.work.next_batch(run.progress, run.ranks, fraction)
         done = train_step(run, batch, fraction)
         times.append(time.perf_counter() - begun)
         run.progress.step += 1
