@@ -33,6 +33,8 @@ class Ragged:
     @classmethod
     def joined(cls, parts: Sequence[Ragged]) -> Ragged:
         """Put the sequences of several, in order, into one."""
+        if not parts:
+            return cls.of([])
         lengths = np.concatenate([part.lengths for part in parts])
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return cls(np.concatenate([part.values for part in parts]), starts)
@@ -74,6 +76,15 @@ class Features:
     """By names of the task's own; empty where nothing is to be learned or scored."""
     details: Sequence[Any] = ()
     """(rows,) what decoding needs to know of each row, of the task's own kind; () where it needs nothing."""
+    pieces: int = 0
+    """Pieces of all texts, special tokens apart."""
+    unknown: int = 0
+    """How many of them the vocabulary does not hold."""
+
+    @property
+    def cut(self) -> int:
+        """How many examples are not there whole."""
+        return int((self.coverage < 1.0).sum())
 
     def __len__(self) -> int:
         """The number of units."""
@@ -85,6 +96,29 @@ class Features:
         return len(self.token_ids)
 
     @classmethod
+    def joined(cls, parts: Sequence[Features]) -> Features:
+        """Put the rows of several, in order, into one: large files are made into rows part by part."""
+        rows = np.cumsum([0, *(part.rows for part in parts)])
+        owners = np.cumsum([0, *(len(part.coverage) for part in parts)])
+        starts = [part.unit_starts[:-1] + first for part, first in zip(parts, rows, strict=False)]
+        examples = [part.examples + first for part, first in zip(parts, owners, strict=False)]
+        targets: dict[str, Target] = {}
+        for name, first in parts[0].targets.items() if parts else ():
+            own = [part.targets[name] for part in parts]
+            targets[name] = Ragged.joined(own) if isinstance(first, Ragged) else np.concatenate(own)  # type: ignore[arg-type]
+        return cls(
+            token_ids=Ragged.joined([part.token_ids for part in parts]),
+            segment_ids=Ragged.joined([part.segment_ids for part in parts]),
+            unit_starts=np.concatenate([*starts, rows[-1:]]).astype(np.int64),
+            examples=np.concatenate(examples).astype(np.int64) if parts else np.empty(0, np.int64),
+            coverage=np.concatenate([part.coverage for part in parts]) if parts else np.empty(0),
+            targets=targets,
+            details=[detail for part in parts for detail in part.details],
+            pieces=sum(part.pieces for part in parts),
+            unknown=sum(part.unknown for part in parts),
+        )
+
+    @classmethod
     def of_rows(
         cls,
         token_ids: Iterable[Sequence[int]],
@@ -94,6 +128,8 @@ class Features:
         examples: Sequence[int] | None = None,
         targets: Mapping[str, Target] | None = None,
         details: Sequence[Any] = (),
+        pieces: int = 0,
+        unknown: int = 0,
     ) -> Features:
         """Return rows that are a unit each; `examples` says whose they are, None = one row an example."""
         ids = Ragged.of(token_ids)
@@ -106,6 +142,8 @@ class Features:
             coverage=np.asarray(coverage, dtype=np.float64),
             targets=targets or {},
             details=details,
+            pieces=pieces,
+            unknown=unknown,
         )
 
 

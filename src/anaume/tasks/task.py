@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+from torch import Tensor, nn
 
 from anaume.config import HeadConfig, HeadKind
 from anaume.data.labelled import Example
@@ -117,6 +117,14 @@ class Task(ABC, Generic[E, P]):
     @abstractmethod
     def score_of(self, rows: npt.NDArray[np.float64]) -> float:
         """Return the main score of these rows of `example_scores`."""
+
+    @abstractmethod
+    def example(self, given: object, place: str) -> E:
+        """Return what a user handed over as an example without labels. Raises DataError, beginning with `place`."""
+
+    def finished(self, head: nn.Module) -> Self:
+        """Return the task as it is once training is over; it may change the head in place for that."""
+        return self
 
     def calibrate(self, logits: Logits, features: Features, examples: Sequence[E]) -> Self:
         """Return the task with its thresholds set on held-out examples; the task itself where it has none."""

@@ -1,0 +1,121 @@
+"""What tasks over whole texts share: a text or a pair becomes one row, or overlapping windows where it is long."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from anaume.config import HeadConfig
+from anaume.data.labelled import TextExample
+from anaume.errors import DataError, SettingsError
+from anaume.tasks.features import Features
+from anaume.tasks.task import Logits, Prediction, Task
+from anaume.tokenization import Encoding, Tokenizer
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPrediction(Prediction):
+    """What a text head says of a text."""
+
+    window: Span | None = None
+    """Where windows were read: the characters [start, end) of the one that decided; None = there was one row."""
+
+
+P = TypeVar("P", bound=TextPrediction)
+
+
+class TextTask(Task[TextExample, P]):
+    """Examples with one prediction a text.
+
+    stride  None: what is over the length is cut. Else the text is read in windows that share so many pieces, each
+            learned with the text's label; what they say is averaged. Pairs are never windowed
+    """
+
+    pairs: ClassVar[bool | None] = None
+    """Whether examples must be pairs; None = they may be."""
+
+    def __init__(self, head: HeadConfig, *, stride: int | None = None) -> None:
+        if stride is not None and (isinstance(stride, bool) or not isinstance(stride, int) or stride < 0):
+            raise SettingsError(f"task.stride, the pieces windows share, must be a whole number from 0; got {stride!r}")
+        self._head = head
+        self.stride = stride
+
+    @property
+    def head(self) -> HeadConfig:
+        """The head to train."""
+        return self._head
+
+    def features(
+        self, examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int, *, learn: bool
+    ) -> Features:
+        """Return a row a text or pair, or a row a window; see `Task.features`."""
+        rows: list[Encoding] = []
+        owners: list[int] = []
+        spans: list[Span | None] = []
+        coverage = np.ones(len(examples))
+        for number, encoding in enumerate(self._encoded(examples, tokenizer, max_length)):
+            coverage[number] = min(part.share for part in encoding.coverage)
+            if coverage[number] < 1.0 and self.stride is not None and examples[number].pair is None:
+                windows = tokenizer.windows(examples[number].text, max_length=max_length, stride=self.stride)
+                coverage[number] = 1.0
+                spans += [(window.coverage[0].start, window.coverage[0].end) for window in windows]
+            else:
+                windows = [encoding]
+                spans.append(None)
+            rows += windows
+            owners += [number] * len(windows)
+        targets = self._targets(examples) if learn else {}
+        return Features.of_rows(
+            [row.token_ids for row in rows],
+            [row.segment_ids for row in rows],
+            coverage=coverage.tolist(),
+            examples=owners,
+            targets={name: values[owners] for name, values in targets.items()},
+            details=spans,
+            pieces=sum(row.pieces for row in rows),
+            unknown=sum(row.unknown for row in rows),
+        )
+
+    def example(self, given: object, place: str) -> TextExample:
+        """Return a text, or a pair given as a tuple or list of two."""
+        if isinstance(given, str) and self.pairs is not True:
+            return TextExample(text=given, place=place)
+        if isinstance(given, tuple | list) and len(given) == 2 and all(isinstance(one, str) for one in given):
+            return TextExample(text=given[0], pair=given[1], place=place)
+        wanted = {True: "a pair (text, text)", False: "a text", None: "a text or a pair (text, text)"}[self.pairs]
+        raise DataError(f"{place}: {self.name} reads {wanted}; got {type(given).__name__} {given!r:.60}")
+
+    def _encoded(self, examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
+        for example in examples:
+            if self.pairs is not None and self.pairs != (example.pair is not None):
+                wanted, came = ("a pair", "one text") if self.pairs else ("one text", "a pair")
+                raise DataError(f"{example.place}: {self.name} reads {wanted} a row; came {came}")
+        # A file holds texts or pairs; should they be mixed, each kind is encoded by itself.
+        found: dict[int, Encoding] = {}
+        for paired in (False, True):
+            own = [number for number, example in enumerate(examples) if (example.pair is not None) == paired]
+            if own:
+                texts = [examples[number].text for number in own]
+                seconds = [examples[number].pair or "" for number in own] if paired else None
+                found |= dict(zip(own, tokenizer.encode_batch(texts, seconds, max_length=max_length), strict=True))
+        return [found[number] for number in range(len(examples))]
+
+    def _targets(self, examples: Sequence[TextExample]) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what is to be learned, arrays (examples, ...) by name."""
+        raise NotImplementedError
+
+
+def rows_of_examples(logits: Logits, features: Features) -> list[tuple[npt.NDArray[np.float64], list[Span | None]]]:
+    """Return, for each example, what the head says of its rows, (rows, labels) float64, and the rows' spans."""
+    starts = np.searchsorted(features.examples, np.arange(len(features.coverage) + 1))
+    return [
+        (np.stack([logits[row] for row in range(start, stop)]).astype(np.float64), list(features.details[start:stop]))
+        for start, stop in itertools.pairwise(starts.tolist())
+    ]
