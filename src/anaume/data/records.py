@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,7 +19,10 @@ from anaume.errors import DataError
 Format = Literal["txt", "csv", "tsv", "jsonl", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-_LINE_LIMIT = 1 << 27  # bytes of one JSON object: its text, twice and decoded, must fit into memory
+Header = bool | Callable[[list[str]], Sequence[str] | None]
+"""Whether a table's first line names the columns; or what tells from its cells: the names, if it is a row already."""
+
+OBJECT_LIMIT = 1 << 27  # bytes of one JSON object: its text, twice and decoded, must fit into memory
 # The csv module's own limit is 131,072 characters, less than one long legal document. Some limit must stay: a quote
 # never closed would otherwise draw the rest of the file into memory.
 _CELL_LIMIT = 1 << 26
@@ -32,8 +35,20 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in names) or "no columns"
 
 
+def _whole(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) < len(pairs):  # json would keep the last of them without a word
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the field {next(n for n in names if names.count(n) > 1)!r} comes twice")
+    return made
+
+
+JSON = json.JSONDecoder(object_pairs_hook=_whole)
+"""Raises ValueError (RecursionError for thousands of brackets) for what is not JSON or names a field twice."""
+
+
 def text_records(
-    file: TextFile, kind: Format, quoting: bool | None, header: bool
+    file: TextFile, kind: Format, quoting: bool | None, header: Header
 ) -> Iterator[tuple[int, dict[str, object] | str]]:
     """Yield the records of txt, csv, tsv or jsonl; the number is the line where the record starts, from 1.
 
@@ -50,19 +65,11 @@ def text_records(
 
 
 def _json_records(file: TextFile) -> Iterator[tuple[int, dict[str, object] | str]]:
-    def whole(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        made = dict(pairs)
-        if len(made) < len(pairs):  # json would keep the last of them without a word
-            names = [name for name, _ in pairs]
-            raise ValueError(f"the field {next(n for n in names if names.count(n) > 1)!r} comes twice")
-        return made
-
-    decoder = json.JSONDecoder(object_pairs_hook=whole)
-    for number, line in enumerate(file.lines(longest=_LINE_LIMIT), 1):
+    for number, line in enumerate(file.lines(longest=OBJECT_LIMIT), 1):
         if not line.strip(" \t\r"):
             continue
         try:
-            value = decoder.decode(line)
+            value = JSON.decode(line)
         except (ValueError, RecursionError) as error:
             array = "; a JSON array? one object a line is expected" if number == 1 and line.startswith("[") else ""
             raise DataError(f"{file.name}: row {number}: not JSON: {error}{array}") from error
@@ -73,16 +80,18 @@ def _json_records(file: TextFile) -> Iterator[tuple[int, dict[str, object] | str
 
 
 def _table_records(
-    file: TextFile, delimiter: str, quoted: bool, header: bool
+    file: TextFile, delimiter: str, quoted: bool, header: Header
 ) -> Iterator[tuple[int, dict[str, object]]]:
     names: list[str] | None = None
     blank: int | None = None
     for number, cells in _quoted_cells(file, delimiter) if quoted else _plain_cells(file, delimiter):
         if names is None:
-            names = cells if header else [str(place) for place in range(1, len(cells) + 1)]
+            given = header(cells) if callable(header) else None
+            numbered = [str(place) for place in range(1, len(cells) + 1)]
+            names = list(given) if given is not None else cells if header else numbered
             if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise DataError(f"{file.name}: row {number}: the header names {listed(twice)} twice")
-            if header:
+            if header and given is None:
                 continue
         if cells in ([], [""]) and len(names) > 1:
             blank = blank or number

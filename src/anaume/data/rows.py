@@ -83,15 +83,20 @@ def read_rows(
     """
     if format is not None and format not in FORMATS:
         raise SettingsError(f"unknown format {format!r}{nearest(format, FORMATS)}; known: {', '.join(FORMATS)}")
+    found = [(path, format or format_of(path)) for path in present(paths)]
+    # A generator of its own: the checks above then run when this is called, not at the first row.
+    return _stream(found, column, pair_column, encoding, errors, quoting, header)
+
+
+def present(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
+    """Return the paths as a list. Raises DataError for one that is no file, SettingsError for stdin named twice."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if sum(str(path) == STDIN for path in given) > 1:
         raise SettingsError("stdin ('-') is named twice; it can be read only once")
-    found = [(path, format or format_of(path)) for path in given]
-    for path, _ in found:
+    for path in given:
         if str(path) != STDIN and not Path(path).is_file() and not Path(path).is_fifo():
             raise DataError(f"{path}: {'is a folder, not a file' if Path(path).is_dir() else 'no such file'}")
-    # A generator of its own: the checks above then run when this is called, not at the first row.
-    return _stream(found, column, pair_column, encoding, errors, quoting, header)
+    return given
 
 
 def format_of(path: str | Path) -> Format:

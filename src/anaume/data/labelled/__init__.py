@@ -1,5 +1,27 @@
 """Labelled examples out of files: texts, tagged words, questions, choices; streamed, each knowing its row."""
 
+from anaume.data.labelled.choices import read_choices
 from anaume.data.labelled.examples import Answer, ChoiceExample, Example, QuestionExample, TaggedExample, TextExample
+from anaume.data.labelled.labels import LabelKind
+from anaume.data.labelled.questions import read_questions
+from anaume.data.labelled.sources import LABELLED_FORMATS, LabelledFormat
+from anaume.data.labelled.tagged import read_tagged
+from anaume.data.labelled.texts import read_texts
+from anaume.data.labelled.words import cut_words
 
-__all__ = ["Answer", "ChoiceExample", "Example", "QuestionExample", "TaggedExample", "TextExample"]
+__all__ = [
+    "LABELLED_FORMATS",
+    "Answer",
+    "ChoiceExample",
+    "Example",
+    "LabelKind",
+    "LabelledFormat",
+    "QuestionExample",
+    "TaggedExample",
+    "TextExample",
+    "cut_words",
+    "read_choices",
+    "read_questions",
+    "read_tagged",
+    "read_texts",
+]
