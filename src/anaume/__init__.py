@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from anaume.model import InputEmbeddings, generate_random_mask, mlm_loss
     from anaume.tokenization import Encoding, Tokenizer, TokenizerRules, VocabularyExtension
     from anaume.training import PretrainResult, PretrainSettings
+    from anaume.training.finetune import FinetuneReport, finetune
+    from anaume.training.finetune_settings import FinetuneSettings
     from anaume.training.pretrain import pretrain
 
 __version__ = "0.1.0"
@@ -51,6 +53,8 @@ _HOMES = {
     "EmbeddingConfig": "anaume.config",
     "EncoderConfig": "anaume.config",
     "Encoding": "anaume.tokenization",
+    "FinetuneReport": "anaume.training.finetune",
+    "FinetuneSettings": "anaume.training.finetune_settings",
     "HeadConfig": "anaume.config",
     "InputEmbeddings": "anaume.model",
     "MissingExtra": "anaume.errors",
@@ -64,6 +68,7 @@ _HOMES = {
     "VocabularyExtension": "anaume.tokenization",
     "check_corpus": "anaume.checks",
     "extend_vocabulary": "anaume.bundle",
+    "finetune": "anaume.training.finetune",
     "generate_random_mask": "anaume.model",
     "mlm_loss": "anaume.model",
     "open_corpus": "anaume.data",
@@ -84,6 +89,8 @@ __all__ = [
     "EmbeddingConfig",
     "EncoderConfig",
     "Encoding",
+    "FinetuneReport",
+    "FinetuneSettings",
     "HeadConfig",
     "InputEmbeddings",
     "MissingExtra",
@@ -97,6 +104,7 @@ __all__ = [
     "VocabularyExtension",
     "check_corpus",
     "extend_vocabulary",
+    "finetune",
     "generate_random_mask",
     "load",
     "mlm_loss",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +17,17 @@ from anaume.bundle.embedding import EmbedReport, LongPolicy, embed_texts, requir
 from anaume.bundle.find import find_bundle
 from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
 from anaume.bundle.parts import BundleParts
+from anaume.bundle.predicting import Predicted, predict_examples, predictor
 from anaume.bundle.read import read_bundle
 from anaume.bundle.write import write_bundle
 from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig, HeadKind
 from anaume.data import pad, token_budget_batches
+from anaume.data.labelled import Example
 from anaume.engines import Batch, Precision, TorchEngine, Vectors
-from anaume.errors import SettingsError
+from anaume.errors import AnaumeWarning, SettingsError
 from anaume.model import Bert
 from anaume.tasks.fill import Filled, TextScore, fill_blanks, score_text
+from anaume.tasks.registry import AnyTask
 from anaume.tokenization import Tokenizer
 
 
@@ -220,6 +225,47 @@ class Bundle:
             num_hidden_layers=self.config.num_hidden_layers,
             max_length=self.embedding.max_length,
         )
+
+    @cached_property
+    def task(self) -> AnyTask:
+        """What its head was trained for; a foreign checkpoint's head tells by its class.
+
+        Raises SettingsError when it has no such head.
+        """
+        return predictor(self.parts)[0]
+
+    @cached_property
+    def task_length(self) -> int:
+        """The longest row its head was trained on, in tokens. Raises SettingsError when it has no such head."""
+        return predictor(self.parts)[1]
+
+    def predict(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return a prediction for each input, in order: label, probabilities, coverage, ... as its task has them.
+
+        inputs  texts; or pairs (text, text), (question, context), (question, [option, ...]), lists of words: whatever
+                the task reads; or labelled examples (`anaume.data.labelled`)
+
+        What was cut or unknown is in the predictions' coverage and in one AnaumeWarning. Raises SettingsError for a
+        bundle without a task's head, DataError naming an input that does not fit.
+        """
+        return self.predict_report(inputs).predictions
+
+    def predict_report(self, inputs: Sequence[Any], *, warn: bool = True) -> Predicted:
+        """Predict, and say what the model saw of the texts; arguments as in `predict`.
+
+        warn  False = nothing is warned about: the caller sums up what the reports of many calls say
+        """
+        task, max_length = self.task, self.task_length
+        if isinstance(inputs, str | bytes) or not isinstance(inputs, Sequence):
+            raise SettingsError(f"inputs must be a list; got one {type(inputs).__name__}: put it into a list")
+        examples = [
+            given if isinstance(given, Example) else task.example(given, f"input {number}")
+            for number, given in enumerate(inputs)
+        ]
+        predicted = predict_examples(examples, task, self.parts, self._engine(None), max_length)
+        if warn and (messages := predicted.messages(max_length)):
+            warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=3)
+        return predicted
 
     def fill(
         self, text: str, *, top_k: int = 5, max_pieces: int = 1, candidates: Sequence[str] | None = None

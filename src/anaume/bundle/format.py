@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from anaume.bundle.files import inside, read_object, sha256_of
 from anaume.bundle.fingerprint import vector_fingerprint
-from anaume.bundle.parts import Fingerprints
+from anaume.bundle.parts import Fingerprints, TaskEntry
 from anaume.bundle.record import TrainingRecord
 from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig
 from anaume.errors import BundleError, SettingsError
@@ -39,6 +40,7 @@ class Manifest:
     heads: dict[str, HeadConfig]
     embedding: EmbeddingConfig
     training: TrainingRecord
+    tasks: dict[str, TaskEntry]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content, ready for JSON."""
@@ -53,6 +55,7 @@ class Manifest:
             "encoder": self.encoder.to_dict(),
             "heads": {name: head.to_dict() for name, head in self.heads.items()},
             "embedding": self.embedding.to_dict(),
+            "tasks": {name: dataclasses.asdict(task) for name, task in self.tasks.items()},
             "training": self.training.to_dict(),
             "files": self.files,
             "tokenizer": {
@@ -87,6 +90,7 @@ def read_manifest(directory: Path) -> Manifest:
             encoder=EncoderConfig.from_dict(content["encoder"]),
             heads={name: HeadConfig.from_dict(head) for name, head in content["heads"].items()},
             embedding=EmbeddingConfig.from_dict(content["embedding"]),
+            tasks=_tasks(content.get("tasks", {}), content["heads"]),
             training=TrainingRecord.from_dict(content["training"]),
         )
     except SettingsError as error:
@@ -106,6 +110,17 @@ def check_embedding(tokenizer: Tokenizer, manifest: Manifest, where: Path) -> No
             "edited after the bundle was saved: they no longer belong together; restore the file, and make such "
             "changes with Bundle.with_embedding(...) and save"
         )
+
+
+def _tasks(told: Any, heads: Any) -> dict[str, TaskEntry]:
+    """Return what heads were trained for, each entry checked."""
+    tasks = {name: TaskEntry(**entry) for name, entry in told.items()}
+    for name, task in tasks.items():
+        if name not in heads:
+            raise TypeError(f"tasks: {name!r} is none of the heads: {', '.join(heads) or 'none'}")
+        if type(task.max_length) is not int or not isinstance(task.settings, dict):
+            raise TypeError(f"tasks: {name!r} needs max_length, a whole number, and settings, an object")
+    return tasks
 
 
 def _files(told: Any) -> dict[str, dict[str, Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from anaume.bundle.record import TrainingRecord
 from anaume.config import EmbeddingConfig
@@ -54,6 +55,18 @@ class Fingerprints:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaskEntry:
+    """What a head was trained for, as anaume.json keeps it."""
+
+    task: str
+    """The task's name."""
+    max_length: int
+    """The longest row it was trained on, in tokens; longer texts are cut, or read in windows."""
+    settings: Mapping[str, Any]
+    """The task's own: thresholds, schemes, ... (`Task.settings`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BundleParts:
     """Everything that is saved and loaded together."""
 
@@ -61,6 +74,8 @@ class BundleParts:
     model: Bert
     embedding: EmbeddingConfig
     record: TrainingRecord = field(default_factory=TrainingRecord)
+    tasks: Mapping[str, TaskEntry] = field(default_factory=dict)
+    """Head's name -> what it was trained for; none for heads out of foreign checkpoints."""
     weights_dtype: str = "float32"
     """What the weights were stored as; the model itself is float32."""
     source: str = ""

@@ -132,6 +132,7 @@ def _read_own(directory: Path) -> BundleParts:
         model=model,
         embedding=manifest.embedding,
         record=manifest.training,
+        tasks=manifest.tasks,
         weights_dtype=dtype,
         source=str(directory),
         report=report,

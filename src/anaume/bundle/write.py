@@ -76,6 +76,7 @@ def write_bundle(parts: BundleParts, path: str | Path) -> None:
             heads=model.head_configs,
             embedding=parts.embedding,
             training=parts.record,
+            tasks=dict(parts.tasks),
         )
         write_text(directory / FILE, json_text(manifest.to_dict()))
         logger.debug("wrote %d tensors as %s, %d apart", len(theirs), architecture, len(rest))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from anaume.cli.opening import typed
+from anaume.errors import SettingsError
 
 BundleArg = Annotated[
     str,
@@ -62,6 +63,40 @@ READING: tuple[tuple[str, Any, Any], ...] = (
 """(name, type with its option, default)."""
 NO_READING = Reading()
 """Stands in a signature until the command line fills it in."""
+
+
+class LabelledReading(dict[str, Any]):
+    """How labelled files are read, as keyword arguments of the readers of `anaume.data.labelled`.
+
+    A command that takes a parameter of this type has all options of `LABELLED_READING` on its line.
+    """
+
+
+def columns_of(assignments: list[str] | None) -> dict[str, str]:
+    """Return what a column is for -> its name, out of "text=body". Raises SettingsError for what is none."""
+    found: dict[str, str] = {}
+    for assignment in assignments or []:
+        role, equals, name = assignment.partition("=")
+        if not equals or not role or not name:
+            raise SettingsError(f"a column is given as ROLE=NAME, say text=body or label=stars; got {assignment!r}")
+        found[role] = name
+    return found
+
+
+_COLUMNS = _reading(
+    "--column",
+    metavar="ROLE=NAME",
+    help="Which column is what: text=body, pair=..., label=stars, tags=... Known layouts need none.",
+)
+LABELLED_FORMATS = ("csv", "tsv", "jsonl", "json", "parquet", "conll", "txt")
+_LABELLED_FORMAT = _reading("--format", metavar="KIND", help=f"{', '.join(LABELLED_FORMATS)}, whatever names end in.")
+
+LABELLED_READING: tuple[tuple[str, Any, Any], ...] = (
+    ("column", Annotated[list[str] | None, _COLUMNS], None),
+    ("format", Annotated[str | None, _LABELLED_FORMAT], None),
+    *READING[2:],
+)
+NO_LABELLED_READING = LabelledReading()
 
 WordsName = Literal["bert", "mecab"]
 SubwordsName = Literal["wordpiece", "character"]

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from anaume.cli.options import READING, Reading
+from anaume.cli.options import LABELLED_READING, READING, LabelledReading, Reading, columns_of
 from anaume.cli.printing import printable
 from anaume.errors import AnaumeError, AnaumeWarning, SettingsError
 from anaume.logs import configure, get_logger
@@ -51,6 +51,9 @@ _COMMON: tuple[tuple[str, Any, Any], ...] = (
     ("quiet", Quiet, False),
     ("log_json", LogJson, False),
 )
+
+_READINGS: dict[Any, tuple[tuple[str, Any, Any], ...]] = {Reading: READING, LabelledReading: LABELLED_READING}
+"""Types of a parameter that stands for options -> the options."""
 
 _interrupted = False
 
@@ -81,11 +84,11 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
         names = [name for name, _, _ in _COMMON]
-        own, reading = [], None
+        own, reading, kind = [], None, None
         for parameter in signature.parameters.values():
-            if parameter.annotation is Reading:
-                reading = parameter.name
-                own += [_option(*option) for option in READING]
+            if parameter.annotation in _READINGS:
+                reading, kind = parameter.name, parameter.annotation
+                own += [_option(*option) for option in _READINGS[kind]]
             elif parameter.name not in names:
                 own.append(parameter)
 
@@ -97,7 +100,11 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
                     common[key] = ctx.find_root().params.get(key, default)
             given |= {key: value for key, value in common.items() if key in signature.parameters}
             if reading is not None:
-                given[reading] = Reading({key: given.pop(key) for key, _, _ in READING})
+                assert kind is not None
+                values = {key: given.pop(key) for key, _, _ in _READINGS[kind]}
+                if kind is LabelledReading:
+                    values |= columns_of(values.pop("column"))
+                given[reading] = kind(values)
             with _told(common["verbose"], common["quiet"], common["log_json"]):
                 if "device" not in signature.parameters and common["device"] != "auto":
                     log.info("%s computes nothing on a device: --device has no effect", ctx.command_path)

@@ -108,6 +108,17 @@ class TorchEngine:
             result: Vectors = logits[:, 0].float().log_softmax(dim=-1).cpu().numpy()
         return result
 
+    def head_logits(self, batch: Batch, head: str) -> Vectors:
+        """Return the logits of a head, float32: (batch, labels), (batch,) or (batch, seq_len, labels), as heads have.
+
+        Raises SettingsError when the model has no such head.
+        """
+        with torch.inference_mode():
+            mask = torch.from_numpy(batch.attention_mask).to(self._device)
+            states = self._run(batch, mask).last_hidden_state
+            result: Vectors = self._eval_twin().head_logits(head, states, mask).float().cpu().numpy()
+        return result
+
     def _run(self, batch: Batch, mask: Tensor, **keep: bool) -> EncoderOutput:
         log.debug(
             "batch of %d rows, seq_len %d, padding share %.3f",

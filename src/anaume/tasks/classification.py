@@ -136,19 +136,22 @@ class Classification(TextTask[ClassPrediction]):
             )
         return self._number[label]
 
+    def check_labels(self, examples: Sequence[TextExample]) -> None:
+        """Refuse labels that the model does not know, with both lists."""
+        there = {_label(example) for example in examples}
+        if unknown := there - set(self.labels):
+            first = next(example for example in examples if _label(example) in unknown)
+            raise DataError(
+                f"{first.place}: the labels of the data and of the model differ: the data has "
+                f"{', '.join(sorted(there, key=_sort_key))}; the model knows {', '.join(self.labels)}"
+            )
+
     def features(
         self, examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int, *, learn: bool
     ) -> Features:
-        """Return the rows; labels the model does not know are refused with both lists."""
+        """Return the rows; see `TextTask.features`."""
         if learn:
-            unknown = {_label(example) for example in examples} - set(self.labels)
-            if unknown:
-                first = next(example for example in examples if _label(example) in unknown)
-                raise DataError(
-                    f"{first.place}: the labels of the data and of the model differ: the data has "
-                    f"{', '.join(sorted({_label(example) for example in examples}, key=_sort_key))}; the model knows "
-                    f"{', '.join(self.labels)}"
-                )
+            self.check_labels(examples)
         return super().features(examples, tokenizer, max_length, learn=learn)
 
     def count(self, batch: TaskBatch) -> Tensor:

@@ -95,6 +95,13 @@ class Features:
         """The number of rows."""
         return len(self.token_ids)
 
+    def rows_of(self, units: Sequence[int]) -> tuple[list[int], npt.NDArray[np.int64]]:
+        """Return the rows of some units, and which of these units each row belongs to, from 0."""
+        bounds = [(int(self.unit_starts[unit]), int(self.unit_starts[unit + 1])) for unit in units]
+        rows = [row for start, stop in bounds for row in range(start, stop)]
+        counts = [stop - start for start, stop in bounds]
+        return rows, np.repeat(np.arange(len(bounds), dtype=np.int64), counts)
+
     @classmethod
     def joined(cls, parts: Sequence[Features]) -> Features:
         """Put the rows of several, in order, into one: large files are made into rows part by part."""

@@ -78,6 +78,9 @@ class Task(ABC, Generic[E, P]):
     def restore(cls, head: HeadConfig, settings: Mapping[str, Any]) -> Self:
         """Return the task a bundle was trained for; `settings` is {} for a head out of a foreign checkpoint."""
 
+    def check_labels(self, examples: Sequence[E]) -> None:
+        """Refuse examples whose labels are not the model's, with both lists. Raises DataError."""
+
     @abstractmethod
     def features(self, examples: Sequence[E], tokenizer: Tokenizer, max_length: int, *, learn: bool) -> Features:
         """Return the rows of examples, with targets where they are to be learned.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
@@ -50,6 +50,17 @@ class WallClock:
         """Return the share of the budget spent, or None when it is used up."""
         passed = self._stopwatch.seconds / self._budget
         return passed if passed < 1.0 else None
+
+
+class Patience:
+    """Another clock, which ends early when `tired` says so; asked before each step."""
+
+    def __init__(self, clock: Clock, tired: Callable[[], bool]) -> None:
+        self._clock, self._tired = clock, tired
+
+    def fraction(self, step: int) -> float | None:
+        """Return what the other clock says, or None from the moment nothing more is gained."""
+        return None if self._tired() else self._clock.fraction(step)
 
 
 class Replay:

@@ -91,6 +91,9 @@ class CorpusWork:
             **({"pair_loss": pair_loss / pairs, "pair_accuracy": right_pairs / pairs} if pairs else {}),
         }
 
+    def checkpointed(self, progress: Progress) -> None:
+        """Nothing lies beside the checkpoints."""
+
     def evaluate(self, model: Bert, dtype: torch.dtype, progress: Progress) -> dict[str, Any]:
         """Score the held-out rows."""
         assert self.evaluator is not None

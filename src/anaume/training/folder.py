@@ -27,6 +27,7 @@ from typing import Any
 from anaume.data import atomic_file
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.training.loop import CHECKPOINTS
+from anaume.training.sections import SettingsTables
 from anaume.training.settings import PretrainSettings
 
 SETTINGS, SOURCE, RESULT, BUNDLE = "settings.toml", "run.json", "result.json", "bundle"
@@ -68,21 +69,25 @@ class PretrainResult:
 
 
 def stored_settings(folder: Path) -> PretrainSettings | None:
-    """Return the settings of the run in `folder`; None where there is no run yet."""
+    """Return the settings of the pretraining run in `folder`; None where there is no run yet."""
     return PretrainSettings.read(folder / SETTINGS) if (folder / SETTINGS).exists() else None
 
 
-def check_folder(folder: Path, settings: PretrainSettings, source: Mapping[str, Any]) -> None:
-    """Raise SettingsError where the folder holds something else than this run, naming each difference."""
-    there = stored_settings(folder)
-    if there is None:
+def check_folder(
+    folder: Path, settings: SettingsTables, source: Mapping[str, Any], decides: Mapping[str, str] = DECIDES
+) -> None:
+    """Raise SettingsError where the folder holds something else than this run, naming each difference.
+
+    decides  what of `source` must be the same, and how a difference is called
+    """
+    if not (folder / SETTINGS).exists():
         if folder.exists() and (not folder.is_dir() or any(name != SOURCE for name in os.listdir(folder))):
             raise SettingsError(f"{folder} is not empty and holds no run ({SETTINGS}): give another folder")
         return
-    differences = settings.differences(there)
+    differences = settings.differences(type(settings).read(folder / SETTINGS))
     told = read_source(folder)
     differences += [
-        f"{what}: {source[key]}, there {told.get(key)}" for key, what in DECIDES.items() if source[key] != told.get(key)
+        f"{what}: {source[key]}, there {told.get(key)}" for key, what in decides.items() if source[key] != told.get(key)
     ]
     if differences:
         raise SettingsError(
@@ -110,7 +115,7 @@ def read_source(folder: Path) -> dict[str, Any]:
     return told
 
 
-def begin_folder(folder: Path, settings: PretrainSettings, source: Mapping[str, Any]) -> None:
+def begin_folder(folder: Path, settings: SettingsTables, source: Mapping[str, Any]) -> None:
     """Make the folder a run, if it is none yet; remove what a kill left half-written."""
     folder.mkdir(parents=True, exist_ok=True)
     for half in (*folder.glob(".anaume-*.tmp"), *(folder / CHECKPOINTS).glob(".anaume-*.tmp")):

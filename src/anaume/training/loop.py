@@ -203,6 +203,7 @@ def _checkpoint(run: Run) -> None:
     progress.metrics_size, progress.journal_size = run.records.sync()
     progress.seconds = run.stopwatch.seconds
     save_checkpoint(run.folder / CHECKPOINTS, progress, run.model, run.optimizer, run.settings.run.keep_checkpoints)
+    run.work.checkpointed(progress)
 
 
 class Meter:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
 from anaume.training.sections import OptimizerSettings
 
 
-def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.AdamW:
-    """Return the optimizer over all parameters of `model`; matrices and tables are decayed, vectors are not."""
-    decayed = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
-    others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+def build_optimizer(
+    model: nn.Module, settings: OptimizerSettings, *, scale: Callable[[str], float] = lambda name: 1.0
+) -> torch.optim.AdamW:
+    """Return the optimizer over the trained parameters of `model`; matrices and tables are decayed, vectors are not.
+
+    scale  a parameter's name -> what its learning rate is multiplied by; parameters alike in both share a group
+    """
+    groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            groups.setdefault((scale(name), parameter.dim() >= 2), []).append(parameter)
+    ordered = sorted(groups.items(), key=lambda item: (-item[0][0], not item[0][1]))
     return torch.optim.AdamW(
         [
-            {"params": decayed, "weight_decay": settings.weight_decay},
-            {"params": others, "weight_decay": 0.0},
+            {"params": own, "weight_decay": settings.weight_decay if decayed else 0.0, "scale": factor}
+            for (factor, decayed), own in ordered
         ],
         lr=settings.learning_rate,
         betas=(settings.beta1, settings.beta2),
@@ -25,6 +35,6 @@ def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.opti
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
-    """Set the learning rate of every group."""
+    """Set the learning rate of every group, times its scale."""
     for group in optimizer.param_groups:
-        group["lr"] = learning_rate
+        group["lr"] = learning_rate * group.get("scale", 1.0)

@@ -139,7 +139,7 @@ def pretrain(
         assert settings.run.batch_rows is not None
         if settings.run.batch_rows < ranks.world:
             raise SettingsError(f"run.batch_rows is {settings.run.batch_rows}, fewer than the {ranks.world} processes")
-        with computing(settings, target), _stop_signals() as asked:
+        with computing(settings, target), stop_signals() as asked:
             # Everything that may be refused comes before the folder is made.
             model = build_model(settings, tokenizer.vocab_size, bundle, new_heads=new_heads).to(target)
             optimizer = build_optimizer(model, settings.optimizer)
@@ -328,7 +328,7 @@ def _first_alone(folder: Path, settings: PretrainSettings, source: dict[str, Any
 
 
 @contextmanager
-def _stop_signals() -> Iterator[Callable[[], bool]]:
+def stop_signals() -> Iterator[Callable[[], bool]]:
     """Turn Ctrl-C and SIGTERM into a question the loop asks between steps; a second one ends at once.
 
     A signal that is ignored (nohup, a script's "&") stays so.

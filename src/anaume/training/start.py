@@ -24,6 +24,7 @@ from anaume.logs import get_logger
 from anaume.model import Bert
 from anaume.training.objective import PAIR_HEAD, TOKEN_HEAD, PretrainLoss
 from anaume.training.ranks import Ranks
+from anaume.training.sections import LoopSettings
 from anaume.training.settings import PretrainSettings
 
 log = get_logger(__name__)
@@ -162,7 +163,7 @@ def build_stream(
 
 
 @contextmanager
-def computing(settings: PretrainSettings, device: torch.device) -> Iterator[None]:
+def computing(settings: LoopSettings, device: torch.device) -> Iterator[None]:
     """Compute with the run's threads, and leave threads and generators of the process as they were."""
     threads = torch.get_num_threads()
     assert settings.run.threads is not None

@@ -50,6 +50,12 @@ class Progress:
     """Whether the run is over."""
     position: Position = field(default_factory=Position)
     """The next row."""
+    best_score: float | None = None
+    """The best main score on held-out examples so far; None without any."""
+    best_step: int | None = None
+    """The step whose weights had it."""
+    since_best: int = 0
+    """Evaluations since then."""
     metrics_size: int = 0
     """Bytes of metrics.jsonl at this point."""
     journal_size: int = 0

@@ -59,6 +59,10 @@ class Work(Protocol[B, T]):
         """Return what a row of metrics.jsonl says of these sums and counts, "loss" first; values may be None."""
         ...
 
+    def checkpointed(self, progress: Progress) -> None:
+        """Learn that a checkpoint on disk holds this progress now."""
+        ...
+
     def evaluate(self, model: Bert, dtype: torch.dtype, progress: Progress) -> dict[str, Any]:
         """Score held-out data; the model's mode and every random generator are left as they were."""
         ...

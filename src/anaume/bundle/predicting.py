@@ -1,0 +1,92 @@
+"""From examples to predictions: rows, batches by length, engine, the task's own decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from anaume.bundle.embedding import UNKNOWN_LIMIT
+from anaume.bundle.parts import BundleParts
+from anaume.data import pad, token_budget_batches
+from anaume.engines import Batch, TorchEngine
+from anaume.errors import SettingsError
+from anaume.tasks.features import Features
+from anaume.tasks.registry import AnyTask, task_named, task_of_head
+from anaume.tasks.task import Prediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """Predictions, and what the model saw of the texts."""
+
+    predictions: list[Any]
+    """One an example, in order: `Prediction` of the task's own kind."""
+    coverage: npt.NDArray[np.float64]
+    """(examples,): the share of each text that the model saw, 0 to 1."""
+    pieces: int
+    """Pieces of all texts, special tokens apart."""
+    unknown: int
+    """How many of them the vocabulary does not hold."""
+
+    @property
+    def cut(self) -> int:
+        """How many texts the model did not see whole."""
+        return int((self.coverage < 1.0).sum())
+
+    def messages(self, max_length: int) -> tuple[str, ...]:
+        """Return what a user must be told, with counts; () when the model saw all and knew it."""
+        said = []
+        if self.cut:
+            said.append(
+                f"{self.cut:,} of {len(self.coverage):,} texts were longer than {max_length} tokens and were cut (the "
+                f"model saw {self.coverage[self.coverage < 1.0].mean():.0%} of them on average)"
+            )
+        if self.pieces and self.unknown / self.pieces > UNKNOWN_LIMIT:
+            said.append(
+                f"{self.unknown / self.pieces:.1%} of the pieces ({self.unknown:,} of {self.pieces:,}) are unknown to "
+                "the vocabulary: it was not made for this text"
+            )
+        return tuple(said)
+
+
+def predictor(parts: BundleParts) -> tuple[AnyTask, int]:
+    """Return the task of a bundle and the longest row it was trained on. Raises SettingsError when it has none."""
+    for name, head in parts.model.head_configs.items():
+        told = parts.tasks.get(name)
+        if told is not None:
+            return task_named(told.task).restore(head, told.settings), told.max_length
+        task = task_of_head(head, {})
+        if task is not None:
+            return task, parts.model.config.max_position_embeddings
+    heads = ", ".join(parts.model.head_configs) or "none"
+    raise SettingsError(f"predicting needs a head trained for a task, this bundle has: {heads}; see anaume finetune")
+
+
+def predict_examples(
+    examples: Sequence[Any], task: AnyTask, parts: BundleParts, engine: TorchEngine, max_length: int
+) -> Predicted:
+    """Return the task's predictions for examples; they don't depend on how rows are batched."""
+    features = task.features(examples, parts.tokenizer, max_length, learn=False)
+    logits = row_logits(features, task.kind, engine, parts.tokenizer.pad_id)
+    predictions: list[Prediction] = task.decode(logits, features, examples)
+    return Predicted(
+        predictions=predictions, coverage=features.coverage, pieces=features.pieces, unknown=features.unknown
+    )
+
+
+def row_logits(features: Features, head: str, engine: TorchEngine, pad_id: int) -> list[npt.NDArray[np.float32]]:
+    """Return what a head says of each row, real tokens only."""
+    lengths = features.token_ids.lengths
+    found: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * features.rows
+    for batch in token_budget_batches(lengths, engine.max_batch_tokens):
+        token_ids, attention_mask = pad([features.token_ids[row].tolist() for row in batch], pad_id)
+        segments, _ = pad([features.segment_ids[row].tolist() for row in batch], 0)
+        logits = engine.head_logits(Batch(token_ids, attention_mask, segments), head)
+        per_token = logits.ndim == 3
+        for row, own in zip(batch.tolist(), logits, strict=True):
+            found[row] = own[: lengths[row]] if per_token else own
+    return found

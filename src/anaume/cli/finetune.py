@@ -1,0 +1,194 @@
+"""`anaume finetune`: from labelled files and a bundle to a model of a task."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anaume.cli import options
+from anaume.cli.opening import open_bundle
+from anaume.cli.printing import facts, percent, say, say_json, table
+from anaume.cli.running import INTERRUPTED, command
+from anaume.logs import get_logger
+
+if TYPE_CHECKING:
+    from anaume.training.finetune import FinetuneReport
+    from anaume.training.finetune_settings import FinetuneSettings
+
+log = get_logger(__name__)
+
+_LINE_SECONDS = 10.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    command(app, "finetune")(_finetune)
+
+
+def _finetune(
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK",
+            help="classification, pair-classification, multi-label, regression, ner, question-answering, "
+            "multiple-choice, features.",
+            show_default=False,
+        ),
+    ],
+    train: Annotated[
+        list[str], typer.Argument(metavar="TRAIN", help="Labelled files to learn from.", show_default=False)
+    ],
+    bundle: Annotated[str, typer.Option("--bundle", metavar="B", help="The bundle to start from.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="M", help="The model's folder, itself a bundle.", show_default=False)
+    ],
+    dev: Annotated[
+        list[str] | None,
+        typer.Option("--dev", metavar="FILE", help="Held-out files; without, a tenth of TRAIN is held out."),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Runs, each with a seed of its own.")] = 3,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="The first one.", show_default="0")] = None,
+    epochs: Annotated[
+        float | None, typer.Option("--epochs", metavar="N", help="Times each row is seen.", show_default="3")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", metavar="M", help="A time budget for each seed, instead of epochs.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings as TOML; options below go over it.")
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any setting; may be given many times."),
+    ] = None,
+    reading: options.LabelledReading = options.NO_LABELLED_READING,
+    as_json: options.Json = False,
+    device: str = "auto",
+    quiet: bool = False,
+) -> None:
+    """Train a bundle for a task, with several seeds.
+
+    The best weights of each seed by its score on the held-out rows are kept, the best seed is M's bundle, and the
+    score is told with its spread. The same line again goes on where it was stopped or killed. Files of known layouts
+    (GLUE, CoNLL, SQuAD, JGLUE, SWAG) need no --column.
+
+    $ anaume finetune classification train.tsv --dev dev.tsv --bundle all-MiniLM-L6-v2 -o model
+    $ anaume finetune ner train.conll --bundle RUN/bundle -o tagger --epochs 5 --set optimizer.learning_rate=2e-4
+    $ anaume finetune classification reviews.csv --column text=body --column label=stars --bundle B -o model
+    """
+    from anaume.training.finetune import finetune
+    from anaume.training.finetune_settings import FinetuneSettings
+    from anaume.training.ranks import launched_rank
+
+    settings = FinetuneSettings() if config is None else FinetuneSettings.read(config)
+    values = []
+    if epochs is not None or minutes is not None:  # a length on the command line replaces the file's
+        values += ["run.epochs=none", "run.steps=none", "run.minutes=none"]
+    given = {"run.epochs": epochs, "run.minutes": minutes, "run.seed": seed}
+    values += [f"{name}={value}" for name, value in given.items() if value is not None]
+    settings = settings.with_values([*values, *(assignments or [])])
+    first = launched_rank() == 0
+    with _shown(quiet or not first) as (begins, report):
+        result = finetune(
+            task,
+            train,
+            out,
+            bundle=open_bundle(bundle, device="cpu"),
+            dev=dev,
+            settings=settings,
+            seeds=seeds,
+            device=device,
+            report=report,
+            begins=begins,
+            **reading,
+        )
+    if first and as_json:
+        say_json({**dataclasses.asdict(result), "folder": str(result.folder), "bundle": str(result.bundle)})
+    elif first and result.finished:
+        _show(result)
+    if not result.finished:
+        log.info("stopped in seed %d, saved; the same line goes on from there", result.seeds[-1].seed)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _show(result: FinetuneReport) -> None:
+    rows = []
+    for seed in result.seeds:
+        score = seed.scores.get(result.metric)
+        shown = None if score is None else f"{score:.4f}"
+        rows.append((seed.seed, shown, seed.best_step, seed.steps, f"{seed.seconds:.0f} s"))
+    table(
+        ("seed", result.metric, "best step", "steps", "time"),
+        rows,
+        right=("seed", result.metric, "best step", "steps", "time"),
+    )
+    say()
+    spread = result.spread
+    told = []
+    if spread is not None:
+        interval = "" if spread.low is None else f", 95 % interval {spread.low:.4f} to {spread.high:.4f}"
+        deviation = "" if spread.deviation is None else f" ± {spread.deviation:.4f} over {spread.count} seeds{interval}"
+        told.append((result.metric, f"{spread.mean:.4f}{deviation}"))
+        if result.dev_from == "split":
+            told.append(("held out", f"{result.dev_examples:,} rows of the training files, by a fixed seed"))
+    else:
+        told.append((result.metric, "not known: nothing was held out"))
+    told.append(("cut", f"{percent(result.truncated_share)} of the training rows were longer than the model takes"))
+    told.append(("bundle", f"{result.bundle} (seed {result.best_seed})"))
+    facts(told)
+    say(f"try: anaume predict {result.folder} FILE -o predictions.jsonl")
+
+
+Begins = Callable[[Any, Any], None]
+Report = Callable[[int, dict[str, Any]], None]
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[tuple[Begins | None, Report | None]]:
+    """Give what tells how it goes: a line every ten seconds and at each evaluation."""
+    if quiet:
+        yield None, None
+        return
+    total: dict[str, int | None] = {"steps": None}
+    shown_at = -_LINE_SECONDS
+    terminal = sys.stderr.isatty()
+
+    def begins(report: FinetuneReport, settings: FinetuneSettings) -> None:
+        total["steps"] = settings.run.steps
+        held = {"file": "of its file", "split": "held out of the training rows", "none": "none"}[report.dev_from]
+        log.info(
+            "%s: %s training rows, %s dev rows (%s); %s of the texts cut at %s tokens, %s of the pieces unknown",
+            report.task,
+            f"{report.train_examples:,}",
+            f"{report.dev_examples:,}",
+            held,
+            percent(report.truncated_share),
+            settings.model.max_length,
+            percent(report.unknown_share),
+        )
+
+    def report(seed: int, row: dict[str, Any]) -> None:
+        nonlocal shown_at
+        now = time.monotonic()
+        whole = "" if total["steps"] is None else f" of {total['steps']:,}"
+        where = f"seed {seed}, step {row['step']:,}{whole}"
+        if "dev_loss" in row:
+            scores = ", ".join(
+                f"{name.removeprefix('dev_')} {value:.4f}"
+                for name, value in row.items()
+                if name.startswith("dev_") and isinstance(value, float)
+            )
+            log.info("%s: on dev: %s%s", where, scores, " (best so far)" if row["best"] else "")
+        elif now - shown_at >= (2.0 if terminal else _LINE_SECONDS):
+            loss = "not finite" if row["loss"] is None else f"{row['loss']:.4f}"
+            log.info("%s: loss %s, %s tokens/s", where, loss, f"{row['tokens_per_second']:,.0f}")
+            shown_at = now
+
+    yield begins, report

@@ -1,0 +1,158 @@
+"""`anaume predict` and `anaume evaluate`: what a fine-tuned model says of files, and what it is worth on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from anaume.cli import options
+from anaume.cli.opening import open_bundle
+from anaume.cli.printing import facts, percent, say, say_json, table
+from anaume.cli.running import command
+from anaume.errors import SettingsError
+from anaume.logs import get_logger
+
+if TYPE_CHECKING:
+    from anaume.jobs.evaluate import Evaluation
+    from anaume.tasks.comparing import Comparison
+
+log = get_logger(__name__)
+
+ModelArg = Annotated[
+    str,
+    typer.Argument(metavar="M", help="What `anaume finetune` made, or a checkpoint with a head.", show_default=False),
+]
+Precision = Annotated[
+    Literal["float32", "bfloat16"], typer.Option("--precision", help="bfloat16 is about twice as fast.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    command(app, "predict")(_predict)
+    command(app, "evaluate")(_evaluate)
+
+
+def _predict(
+    model: ModelArg,
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files; - is stdin.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="A .jsonl file. Without it: stdout.", show_default=False),
+    ] = None,
+    precision: Precision = "float32",
+    reading: options.LabelledReading = options.NO_LABELLED_READING,
+    overwrite: options.Overwrite = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout (with -o).")] = False,
+    device: str = "auto",
+    verbose: bool = False,
+) -> None:
+    """Predict files with a fine-tuned model.
+
+    One JSON line a row, in order: its columns as they were, and "prediction". Files of any size are streamed; the
+    output appears whole or not at all.
+
+    $ anaume predict model texts.txt -o predictions.jsonl
+    $ anaume predict model tickets.csv --column text=body > predictions.jsonl
+    """
+    if as_json and out is None:
+        raise SettingsError("--json prints the summary on stdout, where the predictions go: name their file with -o")
+    from anaume.jobs.predict import predict_file
+
+    summary = predict_file(
+        open_bundle(model, device=device, precision=precision),
+        files,
+        out,
+        overwrite=overwrite,
+        progress=not verbose,
+        **reading,
+    )
+    if as_json:
+        say_json(dataclasses.asdict(summary))
+    log.info(
+        "%s rows -> %s in %.1f s; %s cut, %s of the text seen, %s of the pieces unknown",
+        f"{summary.examples:,}",
+        "stdout" if summary.out == "-" else summary.out,
+        summary.seconds,
+        f"{summary.cut:,}",
+        percent(summary.coverage),
+        percent(summary.unknown_share),
+    )
+
+
+def _evaluate(
+    model: ModelArg,
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Labelled files.", show_default=False)],
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="M2", help="Another model: do they differ (paired bootstrap)?")
+    ] = None,
+    precision: Precision = "float32",
+    reading: options.LabelledReading = options.NO_LABELLED_READING,
+    as_json: options.Json = False,
+    device: str = "auto",
+    verbose: bool = False,
+) -> None:
+    """Score a fine-tuned model on labelled files.
+
+    Scores are fractions of 1, over all rows at once. Labels that the model does not know are refused.
+
+    $ anaume evaluate model dev.tsv
+    $ anaume evaluate model dev.tsv --against other-model --json
+    """
+    from anaume.jobs.evaluate import evaluate_file
+
+    evaluation = evaluate_file(
+        open_bundle(model, device=device, precision=precision),
+        files,
+        against=None if against is None else open_bundle(against, device=device, precision=precision),
+        progress=not verbose,
+        **reading,
+    )
+    if as_json:
+        say_json(_record(evaluation, against))
+    else:
+        _show(evaluation, against)
+
+
+def _record(evaluation: Evaluation, against: str | None) -> dict[str, Any]:
+    told = {**evaluation.scores, "task": evaluation.task, "metric": evaluation.metric, "examples": evaluation.examples}
+    told |= {"cut": evaluation.cut, "unknown_share": evaluation.unknown_share}
+    if evaluation.comparison is not None:
+        comparison = evaluation.comparison
+        told["against"] = {
+            "model": against,
+            "scores": evaluation.other_scores,
+            **dataclasses.asdict(comparison),
+            "differ": comparison.differ,
+        }
+    return told
+
+
+def _show(evaluation: Evaluation, against: str | None) -> None:
+    plain = {name: value for name, value in evaluation.scores.items() if isinstance(value, float)}
+    told = [(name, f"{value:.4f}") for name, value in plain.items()]
+    facts([*told, ("rows", f"{evaluation.examples:,}"), ("cut", f"{evaluation.cut:,}")])
+    labels = evaluation.scores.get("labels")
+    if isinstance(labels, dict) and labels:
+        say()
+        names = list(next(iter(labels.values())))
+        rows = [
+            (label, *(f"{value:.4f}" if isinstance(value, float) else f"{value:,}" for value in scores.values()))
+            for label, scores in labels.items()
+        ]
+        table(("label", *names), rows, right=names)
+    if evaluation.comparison is not None and against is not None:
+        say()
+        say(_compared(evaluation.comparison, against))
+
+
+def _compared(comparison: Comparison, against: str) -> str:
+    verdict = "they differ" if comparison.differ else "no difference shown"
+    return (
+        f"{comparison.metric} less that of {against}: {comparison.difference:+.4f}, 95 % interval "
+        f"{comparison.low:+.4f} to {comparison.high:+.4f}, p = {comparison.p:.3f} (paired bootstrap over "
+        f"{comparison.examples:,} rows): {verdict}"
+    )

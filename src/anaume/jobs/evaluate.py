@@ -1,0 +1,106 @@
+"""Score a model on labelled files, and compare two on the same rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anaume.bundle import Bundle
+from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.jobs.predict import CHUNK
+from anaume.jobs.progress import progress_bar
+from anaume.tasks.comparing import Comparison, compare
+from anaume.tasks.registry import read_examples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What a model is worth on labelled files."""
+
+    task: str
+    metric: str
+    """The main score."""
+    scores: dict[str, Any]
+    """As the task has them, fractions of 1."""
+    examples: int
+    cut: int
+    """Texts the model did not see whole."""
+    unknown_share: float
+    """The share of the pieces that the vocabulary does not hold, 0 to 1."""
+    comparison: Comparison | None
+    """Less the other model's score, where one was given."""
+    other_scores: dict[str, Any] | None
+
+
+def evaluate_file(
+    bundle: Bundle,
+    paths: str | Path | Sequence[str | Path],
+    *,
+    against: Bundle | None = None,
+    progress: bool = False,
+    **reading: Any,
+) -> Evaluation:
+    """Score a bundle on labelled files, over all examples at once.
+
+    against  another bundle of the same task, to compare with by the paired bootstrap
+    reading  columns and format, as the task's reader of `anaume.data.labelled` takes them
+
+    Raises SettingsError for wrong arguments, DataError for a file or a row; labels that the model does not know are
+    refused with both lists.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    task = bundle.task
+    if against is not None and (against.task.name, against.task.main) != (task.name, task.main):
+        raise SettingsError(
+            f"two models are compared on one task and score: {task.name} by {task.main}, and "
+            f"{against.task.name} by {against.task.main}"
+        )
+    examples = read_examples(type(task), given, labelled=True, **reading)
+    if not examples:
+        raise DataError(f"{', '.join(map(str, given))}: no examples to score on")
+    with progress_bar("evaluating", len(examples) * (1 if against is None else 2), show=progress) as advance:
+        scores, rows, coverage, pieces, unknown = _scored(bundle, examples, advance)
+        comparison = other_scores = None
+        if against is not None:
+            other_scores, other_rows, *_ = _scored(against, examples, advance)
+            comparison = compare(task, rows, other_rows)
+    cut = int((coverage < 1.0).sum())
+    if cut:
+        warnings.warn(
+            f"{cut:,} of {len(examples):,} texts were longer than {bundle.task_length} tokens and were cut",
+            AnaumeWarning,
+            stacklevel=2,
+        )
+    return Evaluation(
+        task=task.name,
+        metric=task.main,
+        scores=scores,
+        examples=len(examples),
+        cut=cut,
+        unknown_share=unknown / pieces if pieces else 0.0,
+        comparison=comparison,
+        other_scores=other_scores,
+    )
+
+
+def _scored(bundle: Bundle, examples: Sequence[Any], advance: Any) -> tuple[dict[str, Any], Any, Any, int, int]:
+    task = bundle.task
+    task.check_labels(examples)
+    predictions: list[Any] = []
+    coverage, pieces, unknown = [], 0, 0
+    stream = iter(examples)
+    while chunk := list(islice(stream, CHUNK)):
+        predicted = bundle.predict_report(chunk, warn=False)
+        predictions += predicted.predictions
+        coverage.append(predicted.coverage)
+        pieces += predicted.pieces
+        unknown += predicted.unknown
+        advance(len(chunk))
+    rows = task.example_scores(predictions, examples)
+    return task.score(predictions, examples), rows, np.concatenate(coverage), pieces, unknown

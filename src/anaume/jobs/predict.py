@@ -1,0 +1,130 @@
+"""Predict whole files: read, predict and write chunk by chunk, every column kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from anaume.bundle import Bundle
+from anaume.bundle.predicting import Predicted
+from anaume.data import atomic_file
+from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.jobs.progress import progress_bar
+from anaume.jobs.sources import scan_sources
+from anaume.tasks.registry import stream_examples
+
+CHUNK = 2048
+"""Examples read, predicted and written at once."""
+PREDICTION = "prediction"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictSummary:
+    """What a run of `predict_file` did."""
+
+    out: str
+    """The file written; "-" for stdout."""
+    task: str
+    examples: int
+    seconds: float
+    coverage: float
+    """The mean share of a text that the model saw, 0 to 1."""
+    cut: int
+    """Texts it did not see whole."""
+    unknown_share: float
+    """The share of the pieces that the vocabulary does not hold, 0 to 1."""
+    messages: tuple[str, ...]
+    """What was warned about, in words."""
+
+
+def predict_file(
+    bundle: Bundle,
+    paths: str | Path | Sequence[str | Path],
+    out: str | Path | None,
+    *,
+    overwrite: bool = False,
+    progress: bool = False,
+    **reading: Any,
+) -> PredictSummary:
+    """Predict every row of files, in order, in bounded memory, as JSON lines: its columns, and "prediction".
+
+    out      a .jsonl file, which appears whole when all is done; None = stdout
+    reading  columns and format, as the task's reader of `anaume.data.labelled` takes them; labels are not read
+
+    Warns at most once. Raises SettingsError for wrong arguments, DataError for a file, a row or an output.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given:
+        raise SettingsError("expected at least one file to predict; none came")
+    task = bundle.task
+    if out is not None:
+        if Path(out).suffix != ".jsonl":
+            raise SettingsError(f"{out}: predictions are written as JSON lines: name a .jsonl file")
+        if os.path.lexists(out) and not overwrite:
+            raise DataError(f"{out} exists; overwrite=True (--overwrite) replaces it")
+        if any(os.path.exists(path) and os.path.lexists(out) and os.path.samefile(path, out) for path in given):
+            raise SettingsError(f"{out} is the output and one of the inputs; name another output")
+    started = time.perf_counter()
+    stream = stream_examples(type(task), given, labelled=False, **reading)
+    parts: list[Predicted] = []
+    with _lines(out) as file, progress_bar("predicting", scan_sources(given).lines, show=progress) as advance:
+        while chunk := list(islice(stream, CHUNK)):
+            predicted = bundle.predict_report(chunk, warn=False)
+            for example, prediction in zip(chunk, predicted.predictions, strict=True):
+                if PREDICTION in example.fields:
+                    raise DataError(f"{example.place}: the input has a column {PREDICTION!r}, which the output needs")
+                record = {**example.fields, PREDICTION: prediction.record()}
+                file.write((json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass"))
+            parts.append(_counts(predicted))
+            advance(len(chunk))
+    whole = _joined(parts)
+    messages = whole.messages(bundle.task_length)
+    if messages:
+        warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=2)
+    count = len(whole.coverage)
+    return PredictSummary(
+        out="-" if out is None else str(out),
+        task=task.name,
+        examples=count,
+        seconds=time.perf_counter() - started,
+        coverage=float(whole.coverage.mean()) if count else 1.0,
+        cut=whole.cut,
+        unknown_share=whole.unknown / whole.pieces if whole.pieces else 0.0,
+        messages=messages,
+    )
+
+
+def _counts(predicted: Predicted) -> Predicted:
+    """Return what is to be summed up, without the predictions."""
+    return Predicted(predictions=[], coverage=predicted.coverage, pieces=predicted.pieces, unknown=predicted.unknown)
+
+
+def _joined(parts: Sequence[Predicted]) -> Predicted:
+    return Predicted(
+        predictions=[],
+        coverage=np.concatenate([part.coverage for part in parts]) if parts else np.empty(0),
+        pieces=sum(part.pieces for part in parts),
+        unknown=sum(part.unknown for part in parts),
+    )
+
+
+@contextmanager
+def _lines(out: str | Path | None) -> Iterator[BinaryIO]:
+    if out is None:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with atomic_file(Path(out)) as file:
+        yield file

@@ -1,0 +1,84 @@
+"""Every task by its name, and by the names that pipelines elsewhere give it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from anaume.config import HeadConfig
+from anaume.errors import SettingsError, nearest
+from anaume.tasks.classification import Classification, PairClassification
+from anaume.tasks.multi_label import MultiLabel
+from anaume.tasks.regression import Regression
+from anaume.tasks.task import Task
+from anaume.tasks.texts import TextTask
+
+AnyTask = Task[Any, Any]
+
+TASKS: dict[str, type[AnyTask]] = {
+    task.name: task for task in (Classification, PairClassification, MultiLabel, Regression)
+}
+
+ALIASES = {
+    "text-classification": "classification",
+    "sentiment-analysis": "classification",
+    "natural-language-inference": "pair-classification",
+    "sentence-similarity": "regression",
+    "token-classification": "ner",
+    "extractive-qa": "question-answering",
+}
+
+
+def task_named(name: str) -> type[AnyTask]:
+    """Return a task by its name or an alias. Raises SettingsError for another name, with the nearest."""
+    own = ALIASES.get(name, name)
+    if own not in TASKS:
+        known = [*TASKS, *ALIASES]
+        raise SettingsError(f"there is no task {name!r}{nearest(name, known)}; there are: {', '.join(TASKS)}")
+    return TASKS[own]
+
+
+def fit_task(kind: type[AnyTask], examples: Sequence[Any], options: Mapping[str, Any]) -> AnyTask:
+    """Return a task fitted to its training examples; an option it does not have is refused by name."""
+    known = {
+        name
+        for function in (kind.fit, kind.__init__)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    for name in options:
+        if name not in known:
+            raise SettingsError(f"task.{name} means nothing to {kind.name}; it has: {', '.join(sorted(known))}")
+    return kind.fit(examples, **options)
+
+
+def read_examples(
+    kind: type[AnyTask], paths: str | Path | Sequence[str | Path], *, labelled: bool, **reading: Any
+) -> list[Any]:
+    """Return the examples of labelled files, without the columns that no task reads."""
+    return [replace(example, fields={}) for example in stream_examples(kind, paths, labelled=labelled, **reading)]
+
+
+def stream_examples(
+    kind: type[AnyTask], paths: str | Path | Sequence[str | Path], *, labelled: bool, **reading: Any
+) -> Iterator[Any]:
+    """Stream the examples of files, as the task's reader gives them (`anaume.data.labelled`)."""
+    given = {name: value for name, value in reading.items() if value is not None}
+    if issubclass(kind, TextTask):
+        from anaume.data.labelled import read_texts
+
+        label = "names" if issubclass(kind, MultiLabel) else "number" if issubclass(kind, Regression) else "class"
+        yield from read_texts(paths, kind=label, paired=kind.pairs, labelled=labelled, **given)  # type: ignore[arg-type]
+        return
+    raise SettingsError(f"nothing reads examples of {kind.name}")
+
+
+def task_of_head(head: HeadConfig, settings: Mapping[str, Any]) -> AnyTask | None:
+    """Return the task of a head that does not say which it was trained for; None where a head predicts no task."""
+    for task in TASKS.values():
+        if task.kind == head.kind:
+            return task.restore(head, settings)
+    return None

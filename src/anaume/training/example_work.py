@@ -1,0 +1,217 @@
+"""Fine-tuning as the loop sees it: labelled examples, a head, the task's loss, scores on held-out examples."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from anaume.data.corpus.stream import Position
+from anaume.data.packing import pack
+from anaume.model import Bert
+from anaume.tasks.features import Features, TaskBatch, torch_target
+from anaume.tasks.registry import AnyTask
+from anaume.training.best import BestWeights
+from anaume.training.finetune_settings import FinetuneSettings
+from anaume.training.ranks import Ranks
+from anaume.training.records import json_number
+from anaume.training.scoring import HeldOutExamples
+from anaume.training.state import Progress
+
+
+@dataclass(frozen=True)
+class ExamplePart:
+    """Some units on their device, packed: their rows lie side by side in longer ones that are computed."""
+
+    token_ids: Tensor
+    """(packed rows, width), as are the next three."""
+    segment_ids: Tensor
+    position_ids: Tensor
+    sequence_ids: Tensor
+    places: Tensor
+    """(rows, seq_len) int64 into the flattened packed rows; one place a row where the head reads only [CLS]."""
+    batch: TaskBatch
+
+
+@dataclass(frozen=True)
+class ExampleTargets:
+    """The units of a step on this rank, in parts that fit the memory."""
+
+    parts: Sequence[ExamplePart]
+    divisor: Tensor
+    """What the loss of them all is divided by (`Task.count`)."""
+    tokens: int
+
+    def counts(self) -> Tensor:
+        """Return (2,) float32: the divisor, and the real tokens."""
+        return torch.stack([self.divisor, torch.tensor(float(self.tokens), device=self.divisor.device)])
+
+
+class ExampleLoss(nn.Module):
+    """Model and task's loss as one module, so that data-parallel training can wrap it."""
+
+    def __init__(self, model: Bert, task: AnyTask) -> None:
+        super().__init__()
+        self.model = model
+        self._task = task
+
+    def forward(self, part: ExamplePart, divisors: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of a part, and (1,) float32: the sum it came from."""
+        states = self.model(
+            part.token_ids, None, part.segment_ids, part.position_ids, sequence_ids=part.sequence_ids
+        ).last_hidden_state
+        own = states.flatten(0, 1).index_select(0, part.places.flatten()).view(*part.places.shape, -1)
+        mask = part.batch.attention_mask[:, : own.shape[1]]
+        logits = self.model.head_logits(self._task.kind, own, mask)
+        loss = self._task.loss(logits, part.batch, divisors[0])
+        return loss, (loss.detach().float() * divisors[0])[None]
+
+
+class ExampleStream:
+    """Units in an order drawn anew each epoch from (seed, epoch); its position is two numbers."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self._count, self._seed = count, seed
+        self._drawn: tuple[int, NDArray[np.int64]] | None = None
+
+    def next_batch(self, position: Position, rows: int, ranks: Ranks) -> tuple[list[int], Position]:
+        """Return this rank's units of the next batch, every world-th of it, and the position after it.
+
+        A batch that begins before the end of an epoch goes on in the next one: no example is left out, none is twice
+        in an epoch, and every batch is full.
+        """
+        taken: list[int] = []
+        while len(taken) < rows:
+            order = self._order(position.epoch)
+            own = order[position.row : position.row + rows - len(taken)]
+            taken += own.tolist()
+            row = position.row + len(own)
+            position = Position(position.epoch + 1) if row == self._count else replace(position, row=row)
+        return taken[ranks.rank :: ranks.world], position
+
+    def _order(self, epoch: int) -> NDArray[np.int64]:
+        if self._drawn is None or self._drawn[0] != epoch:
+            self._drawn = (epoch, np.random.default_rng([self._seed, epoch]).permutation(self._count))
+        return self._drawn[1]
+
+
+@dataclass
+class ExampleWork:
+    """Labelled examples; see `Work`."""
+
+    settings: FinetuneSettings
+    task: AnyTask
+    features: Features
+    loss: nn.Module
+    """`ExampleLoss(model, task)`, wrapped where there are many processes."""
+    dev: HeldOutExamples | None
+    folder: Path
+    device: torch.device
+    pad_id: int
+    evaluate_first: bool = False
+    stream: ExampleStream = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stream = ExampleStream(len(self.features), self.settings.run.seed)
+        self._best = BestWeights(self.folder)
+        self._spoken_of: deque[int | None] = deque(maxlen=self.settings.run.keep_checkpoints)
+
+    @property
+    def evaluations(self) -> int:
+        """As the settings say, where there are held-out examples."""
+        return 0 if self.dev is None else self.settings.run.evaluations or 0
+
+    def next_batch(self, progress: Progress, ranks: Ranks, fraction: float) -> list[int]:
+        """Return the numbers of this rank's units."""
+        assert self.settings.run.batch_rows is not None
+        units, progress.position = self.stream.next_batch(progress.position, self.settings.run.batch_rows, ranks)
+        return units
+
+    def targets(self, batch: list[int], step: int, fraction: float) -> ExampleTargets:
+        """Pack the rows of the units, in parts."""
+        parts, tokens, divisors = [], 0, []
+        for units in self._cut(batch):
+            part, real = example_part(self.features, units, self.task, self.pad_id, self.device)
+            parts.append(part)
+            divisors.append(self.task.count(part.batch))
+            tokens += real
+        return ExampleTargets(parts, torch.stack(divisors).sum(), tokens)
+
+    def parts(self, targets: ExampleTargets) -> Iterator[ExamplePart]:
+        """Yield the parts."""
+        yield from targets.parts
+
+    def metrics(self, sums: Tensor, counts: Tensor) -> dict[str, Any]:
+        """Return the loss."""
+        return {"loss": float(sums[0] / counts[0]) if counts[0] else None}
+
+    def evaluate(self, model: Bert, dtype: torch.dtype, progress: Progress) -> dict[str, Any]:
+        """Score the dev examples; weights better than all before are kept."""
+        assert self.dev is not None
+        scored = self.dev.score(model, self.task, dtype)
+        main = scored.scores[self.task.main]
+        better = main is not None and (progress.best_score is None or main > progress.best_score)
+        if better:
+            self._best.save(model, progress.step)
+            progress.best_score, progress.best_step, progress.since_best = main, progress.step, 0
+        else:
+            progress.since_best += 1
+        told = {f"dev_{name}": value for name, value in scored.scores.items() if isinstance(value, float)}
+        return {"dev_loss": json_number(scored.loss), **told, "best": better}
+
+    def checkpointed(self, progress: Progress) -> None:
+        """Best weights that none of the kept checkpoints speaks of are removed."""
+        self._spoken_of.append(progress.best_step)
+        self._best.remove_all_but(self._spoken_of)
+
+    def _cut(self, units: Sequence[int]) -> Iterator[list[int]]:
+        """Yield units together as long as their tokens fit the memory."""
+        starts, lengths = self.features.unit_starts, self.features.token_ids.starts
+        part: list[int] = []
+        tokens = 0
+        for unit in units:
+            own = int(lengths[starts[unit + 1]] - lengths[starts[unit]])
+            if part and tokens + own > self.settings.run.micro_tokens:
+                yield part
+                part, tokens = [], 0
+            part.append(unit)
+            tokens += own
+        yield part
+
+
+def example_part(
+    features: Features, units: Sequence[int], task: AnyTask, pad_id: int, device: torch.device
+) -> tuple[ExamplePart, int]:
+    """Return units packed on a device, and their real tokens."""
+    rows, unit_of_row = features.rows_of(units)
+    packed = pack([features.token_ids[row] for row in rows], [features.segment_ids[row] for row in rows], pad_id)
+    # A head that reads the pooler reads [CLS] alone.
+    places = packed.places[:, :1] if task.head.needs_pooler else packed.places
+
+    def there(array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
+
+    seq_len = packed.attention_mask.shape[1]
+    batch = TaskBatch(
+        attention_mask=there(packed.attention_mask),
+        unit_of_row=there(unit_of_row),
+        targets={
+            name: torch_target(target, units, rows, seq_len).to(device) for name, target in features.targets.items()
+        },
+    )
+    part = ExamplePart(
+        there(packed.token_ids),
+        there(packed.segment_ids),
+        there(packed.position_ids),
+        there(packed.sequence_ids),
+        there(places),
+        batch,
+    )
+    return part, packed.tokens

@@ -1,0 +1,119 @@
+"""The settings of fine-tuning: one TOML file, checked as a whole, saved with the run."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from anaume.config import PoolingMethod
+from anaume.training.sections import CommonRun, OptimizerSettings, ScheduleSettings, Section, SettingsTables
+
+
+class TaskSettings(Section):
+    """What the task makes of the examples. None = the task's own default; one that a task has not is refused."""
+
+    pooling: PoolingMethod | None = None
+    """How a text becomes one vector: cls through the pooler as published (the default), or mean, max. Mean often helps
+    encoders that were trained for similarity."""
+    head_layers: int | None = Field(default=None, ge=1)
+    """Linear layers of the head; 1 as published. More help frozen encoders."""
+    dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
+    """Before the head's last layer; 0.1 as published."""
+    class_weights: Literal["none", "balanced"] | dict[str, float] | None = None
+    """balanced: each class counts alike; helps macro F1 where labels are skewed, and costs accuracy."""
+    label_smoothing: float | None = Field(default=None, ge=0.0, lt=1.0)
+    """Share of the target spread over all classes; 0.1 helps where labels are noisy."""
+    metric: str | None = None
+    """The score that picks the best weights."""
+    positive: str | None = None
+    """The label that F1 is of, where there are two; None = the second in order."""
+    stride: int | None = Field(default=None, ge=0)
+    """Read long texts in windows that share so many pieces, instead of cutting them."""
+    scheme: str | None = None
+    """How tags are written: IOB1, BIO, BIOES, BILOU or plain; None = recognised."""
+    n_best: int | None = Field(default=None, ge=1)
+    """Answers kept of a question."""
+    max_answer_length: int | None = Field(default=None, ge=1)
+    """Longest answer, in tokens."""
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that were set."""
+        return self.model_dump(exclude_none=True)
+
+
+class ModelSettings(Section):
+    """What of the bundle is trained."""
+
+    max_length: int | None = Field(default=None, ge=8)
+    """Longest row in tokens; None = the bundle's."""
+    dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
+    """Hidden and attention dropout; None = the bundle's."""
+    frozen: Literal["nothing", "embeddings", "encoder"] = "nothing"
+    """What stays as it is: the embedding tables (less memory; few labels), or all but the head (a probe)."""
+    reinit_layers: int = Field(default=0, ge=0)
+    """Top layers drawn anew (Zhang et al. 2021): 1 or 2 steady runs on a thousand rows or fewer."""
+
+
+class DataSettings(Section):
+    """Which examples are held out, where no dev file is given."""
+
+    dev_share: float = Field(default=0.1, ge=0.0, lt=1.0)
+    """Of the training rows, drawn by a fixed seed, each label alike; 0 = none, and the last weights are kept."""
+
+
+class FinetuneOptimizer(OptimizerSettings):
+    """AdamW with bias correction, as published: BERT, section A.3."""
+
+    learning_rate: float = Field(default=5e-5, gt=0.0)
+    """The highest learning rate of the schedule; small encoders like more (1e-4 to 3e-4), large ones less (2e-5)."""
+    beta2: float = Field(default=0.999, ge=0.0, lt=1.0)
+    """Decay of the mean of squared gradients."""
+    eps: float = Field(default=1e-8, gt=0.0)
+    """Added to the root of the second mean."""
+    layer_decay: float = Field(default=1.0, gt=0.0, le=1.0)
+    """Each layer below the head learns so much slower than the one above; 0.8 to 0.95 helps with few rows."""
+
+
+class FinetuneSchedule(ScheduleSettings):
+    """How the learning rate goes over the run."""
+
+    warmup: float = Field(default=0.1, ge=0.0, lt=1.0)
+    """Share of the run in which the rate rises from 0."""
+
+
+class FinetuneRun(CommonRun):
+    """How long, how large, how safe. The length is given as epochs, or as steps or minutes in their place."""
+
+    epochs: float | None = Field(default=None, gt=0.0)
+    """Times each training row is seen; None = 3, where neither steps nor minutes are given."""
+    evaluations: int | None = Field(default=None, ge=0)
+    """Times the dev examples are scored, evenly over the run; None = about once an epoch."""
+    patience: int | None = Field(default=None, ge=1)
+    """Stop early after so many evaluations without a better score; None = never."""
+    micro_tokens: int = Field(default=8192, ge=1)
+    """Tokens that are in memory at once; the result is that of the whole batch."""
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        given = [name for name in ("epochs", "steps", "minutes") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"give one of epochs, steps and minutes, not {' and '.join(given)}")
+        return self
+
+
+class FinetuneSettings(SettingsTables):
+    """Everything that decides a run, apart from task, data and starting bundle."""
+
+    task: TaskSettings = TaskSettings()
+    """The task."""
+    model: ModelSettings = ModelSettings()
+    """The model."""
+    data: DataSettings = DataSettings()
+    """The examples."""
+    optimizer: FinetuneOptimizer = FinetuneOptimizer()
+    """The optimizer."""
+    schedule: FinetuneSchedule = FinetuneSchedule()
+    """The schedule."""
+    run: FinetuneRun = FinetuneRun()
+    """The run."""
