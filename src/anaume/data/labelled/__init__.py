@@ -5,6 +5,7 @@ from anaume.data.labelled.examples import Answer, ChoiceExample, Example, Questi
 from anaume.data.labelled.labels import LabelKind
 from anaume.data.labelled.questions import read_questions
 from anaume.data.labelled.sources import LABELLED_FORMATS, LabelledFormat
+from anaume.data.labelled.split import class_of, split_examples
 from anaume.data.labelled.tagged import read_tagged
 from anaume.data.labelled.texts import read_texts
 from anaume.data.labelled.words import cut_words
@@ -19,9 +20,11 @@ __all__ = [
     "QuestionExample",
     "TaggedExample",
     "TextExample",
+    "class_of",
     "cut_words",
     "read_choices",
     "read_questions",
     "read_tagged",
     "read_texts",
+    "split_examples",
 ]
