@@ -169,6 +169,13 @@ def test_span_loss_by_hand() -> None:
     assert span_loss(logits, starts, ends, None).item() == pytest.approx(float(wanted) / 4, rel=1e-6)
 
 
+def test_span_loss_in_parts() -> None:
+    logits, starts, ends = torch.randn(3, 4, 2), torch.tensor([1, 0, IGNORED]), torch.tensor([2, 3, IGNORED])
+    whole = span_loss(logits, starts, ends, None)
+    parts = [span_loss(logits[own], starts[own], ends[own], None, torch.tensor(2.0)) for own in ([0], [1, 2])]
+    assert sum(part.item() for part in parts) == pytest.approx(whole.item(), rel=1e-6)
+
+
 def test_span_loss_can_not_choose_padding() -> None:
     logits = torch.randn(2, 5, 2)
     mask = torch.tensor([[True, True, True, False, False]] * 2)

@@ -84,3 +84,14 @@ def test_windows_without_overlap_tile_the_text_blanks_included():
     windows = make_tokenizer("a b c d").windows(text, max_length=4, stride=0)
     spans = [(window.coverage[0].start, window.coverage[0].end) for window in windows]
     assert "".join(text[start:end] for start, end in spans) == text
+
+
+def test_a_question_is_cut_where_asked_and_the_coverage_tells():
+    tokenizer = make_tokenizer("a b c d q")
+    first, second = tokenizer.windows("a b c d", max_length=7, stride=0, question="q q q q", max_question=2)
+    assert " ".join(first.tokens) == "[CLS] q q [SEP] a b [SEP]"
+    assert second.segment_ids == [0, 0, 0, 0, 1, 1, 1]
+    assert second.truncated
+    assert (second.coverage[0].kept, second.coverage[0].total) == (2, 4)
+    whole = tokenizer.windows("a", max_length=9, stride=0, question="q q", max_question=5)
+    assert whole == [tokenizer.encode("q q", "a")]

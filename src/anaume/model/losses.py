@@ -68,18 +68,21 @@ def regression_loss(predictions: Tensor, targets: Tensor) -> Tensor:
     return F.mse_loss(predictions.float(), targets.float())
 
 
-def span_loss(logits: Tensor, starts: Tensor, ends: Tensor, attention_mask: Tensor | None) -> Tensor:
+def span_loss(
+    logits: Tensor, starts: Tensor, ends: Tensor, attention_mask: Tensor | None, count: Tensor | None = None
+) -> Tensor:
     """Mean of the cross-entropies of start and end place (BERT, section 4.2).
 
     logits          (batch, seq_len, 2)
     starts, ends    (batch,) int64 places, -100 = not counted
     attention_mask  (batch, seq_len) bool; padding can't be chosen; None says that nothing is padding
+    count           what the summed losses are divided by, as for `mlm_loss`; None = the number of places here
     """
     scores = logits.float()
     if attention_mask is not None:
         scores = scores.masked_fill(~attention_mask[..., None], torch.finfo(torch.float32).min)
     start_logits, end_logits = scores.unbind(dim=-1)
-    return (_cross_entropy(start_logits, starts) + _cross_entropy(end_logits, ends)) / 2
+    return (_cross_entropy(start_logits, starts, count=count) + _cross_entropy(end_logits, ends, count=count)) / 2
 
 
 def _cross_entropy(

@@ -55,6 +55,14 @@ Target = npt.NDArray[Any] | Ragged
 """What is to be predicted: an array with one entry a unit, (units, ...); or a `Ragged` with one number a token."""
 
 
+@dataclass(frozen=True)
+class Note:
+    """How many examples something must be told of, and the place of the first."""
+
+    count: int
+    first: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Features:
     """Rows of token IDs. A text too long may become several rows; the options of a question are a row each.
@@ -80,6 +88,13 @@ class Features:
     """Pieces of all texts, special tokens apart."""
     unknown: int = 0
     """How many of them the vocabulary does not hold."""
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    """What else the user must know of the examples, by what is said of them; whoever asked for the rows says it."""
+
+    @property
+    def told(self) -> list[str]:
+        """The notes as messages."""
+        return [f"{note.count:,} {said} (first: {note.first})" for said, note in self.notes.items()]
 
     @property
     def cut(self) -> int:
@@ -109,6 +124,10 @@ class Features:
         owners = np.cumsum([0, *(len(part.coverage) for part in parts)])
         starts = [part.unit_starts[:-1] + first for part, first in zip(parts, rows, strict=False)]
         examples = [part.examples + first for part, first in zip(parts, owners, strict=False)]
+        notes: dict[str, Note] = {}
+        for said, note in (item for part in parts for item in part.notes.items()):
+            before = notes.get(said, Note(0, note.first))
+            notes[said] = Note(before.count + note.count, before.first)
         targets: dict[str, Target] = {}
         for name, first in parts[0].targets.items() if parts else ():
             own = [part.targets[name] for part in parts]
@@ -123,6 +142,7 @@ class Features:
             details=[detail for part in parts for detail in part.details],
             pieces=sum(part.pieces for part in parts),
             unknown=sum(part.unknown for part in parts),
+            notes=notes,
         )
 
     @classmethod
@@ -137,6 +157,7 @@ class Features:
         details: Sequence[Any] = (),
         pieces: int = 0,
         unknown: int = 0,
+        notes: Mapping[str, Note] | None = None,
     ) -> Features:
         """Return rows that are a unit each; `examples` says whose they are, None = one row an example."""
         ids = Ragged.of(token_ids)
@@ -151,6 +172,7 @@ class Features:
             details=details,
             pieces=pieces,
             unknown=unknown,
+            notes=notes or {},
         )
 
 

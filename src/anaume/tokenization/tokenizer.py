@@ -182,10 +182,19 @@ class Tokenizer:
             for encoding in encodings
         ]
 
-    def windows(self, text: str, *, max_length: int, stride: int, question: str | None = None) -> list[Encoding]:
+    def windows(
+        self,
+        text: str,
+        *,
+        max_length: int,
+        stride: int,
+        question: str | None = None,
+        max_question: int | None = None,
+    ) -> list[Encoding]:
         """Cut a long text into overlapping windows, [CLS] window [SEP] or [CLS] question [SEP] window [SEP].
 
         max_length: the most ids in a window; stride: the pieces that neighbouring windows share.
+        max_question: the most pieces of the question, its first ones, and its coverage tells; None: all.
         Offsets are positions in the whole text; the windows together hold every piece, and an empty text gives one.
         Raises TokenizerError when the question leaves no room, SettingsError for wrong arguments.
         """
@@ -194,8 +203,8 @@ class Tokenizer:
         texts, pairs = ([text], None) if question is None else ([question], [text])
         check_max_length(max_length, 1 if question is None else 2)
         pieces = self._pieces(texts, pairs)[0]
-        fixed = tuple((0, count) for count in pieces.counts[:-1])
-        room = max_length - len(pieces.counts) - 1 - sum(pieces.counts[:-1])
+        fixed = tuple((0, count if max_question is None else min(count, max_question)) for count in pieces.counts[:-1])
+        room = max_length - len(pieces.counts) - 1 - sum(count for _, count in fixed)
         spans = window_spans(pieces.counts[-1], room, stride)
         return [Encoding(pieces, self.unk_id, (*fixed, span)) for span in spans]
 
