@@ -1,4 +1,4 @@
-"""SQuAD, JSQuAD, ARC and JCommonsenseQA: certain logits score full marks, and scores equal those of a few other lines."""
+"""SQuAD, JSQuAD, ARC, JCommonsenseQA: certain logits score full marks, and scores equal those of a few other lines."""
 
 from __future__ import annotations
 
@@ -77,9 +77,10 @@ def ceiling(examples: list[QuestionExample], tokenizer: Tokenizer) -> float:
     return reachable / len(examples)
 
 
-def test_certain_logits_answer_all_of_squad(squad: list[QuestionExample]) -> None:
+def test_certain_logits_answer_squad(squad: list[QuestionExample]) -> None:
     tokenizer = Tokenizer.from_directory(wheel_checkpoint())
     assert (len(squad), sum(not example.answers for example in squad)) == (6_078, 3_168)
+    squad = squad[::3]
     task = QuestionAnswering.fit(squad, max_answer_length=100)
     assert (task.missing, task.rule) == (True, "words")
     features = task.features(squad, tokenizer, 256, learn=True)
@@ -97,13 +98,14 @@ def test_certain_logits_answer_all_of_squad(squad: list[QuestionExample]) -> Non
 
 
 @pytest.mark.parametrize("subwords", ["character", "wordpiece"])
-def test_certain_logits_answer_all_of_jsquad(subwords: str) -> None:
+def test_certain_logits_answer_jsquad(subwords: str) -> None:
     """The literal [SEP] after each title stays in the context, and moves no offset."""
     pytest.importorskip("fugashi")
     examples = questions(JSQUAD)
     assert len(examples) == 4_442
     contexts = list(dict.fromkeys(example.context for example in examples))
     assert all(" [SEP] " in context for context in contexts)
+    examples = examples[::4]
     tokenizer = Tokenizer.train(contexts, vocab_size=6_000, subwords=subwords, words="mecab", lower_case=False)
     task = QuestionAnswering.fit(examples, max_answer_length=200)
     assert (task.missing, task.rule) == (False, "characters")
@@ -112,8 +114,8 @@ def test_certain_logits_answer_all_of_jsquad(subwords: str) -> None:
     predictions = task.decode(certain(features), features, examples)
     scores = task.score(predictions, examples)
     assert scores["exact"] >= ceiling(examples, tokenizer)
-    assert scores["exact"] > (0.999 if subwords == "character" else 0.95)
-    assert scores["f1"] > (0.9999 if subwords == "character" else 0.98)
+    assert scores["exact"] == 1.0 or (subwords == "wordpiece" and scores["exact"] > 0.99)
+    assert scores["f1"] > 0.999
 
 
 def independent(answers: dict[str, str], path: Path) -> dict[str, float]:
@@ -147,6 +149,28 @@ def independent(answers: dict[str, str], path: Path) -> dict[str, float]:
                     sums[name].append(value)
                     sums[f"{kind}_{name}"].append(value)
     return {name: sum(values) / len(values) for name, values in sums.items()}
+
+
+def test_scores_by_characters_equal_an_independent_recomputation() -> None:
+    examples, chance, answers, exact, f1 = questions(JSQUAD), random.Random(0), {}, 0.0, 0.0
+    for example in examples:
+        assert example.answers
+        right = chance.choice(example.answers).text
+        start = chance.randrange(len(example.context))
+        other = example.context[start : start + chance.randint(1, 12)]
+        given = answers[example.id] = chance.choice(
+            [right, right + "。", right.upper(), right[1:], other + right, other]
+        )
+        best = [0.0, 0.0]
+        for answer in example.answers:
+            one, two = (re.sub(r"\s+", " ", text.lower().rstrip("。")).strip() for text in (given, answer.text))
+            same = sum(min(one.count(character), two.count(character)) for character in set(one))
+            best = [max(best[0], one == two), max(best[1], 2 * same / (len(one) + len(two)))]
+        exact, f1 = exact + best[0], f1 + best[1]
+    scores = score_official(answers, examples)
+    assert scores["rule"] == "characters"
+    assert 0.3 < scores["exact"] < scores["f1"] < 0.9
+    assert (scores["exact"] * 4_442, scores["f1"] * 4_442) == (pytest.approx(exact), pytest.approx(f1))
 
 
 def test_scores_equal_an_independent_recomputation(squad: list[QuestionExample]) -> None:
@@ -193,7 +217,7 @@ def test_certain_scores_choose_all(relative: str) -> None:
             row = json.loads(line)
             options = [row[f"choice{number}"] for number in range(5)]
             examples.append(ChoiceExample(question=row["question"], options=tuple(options), label=row["label"]))
-        tokenizer = Tokenizer.train([text], vocab_size=3_000, subwords="character")
+        tokenizer = Tokenizer.train([text], vocab_size=3_000, subwords="character", strip_accents=False)
     task = MultipleChoice.fit(examples)
     features = task.features(examples, tokenizer, 64, learn=True)
     labels = np.asarray(features.targets["label"])

@@ -50,7 +50,12 @@ def test_characters_are_counted_where_words_are_not_parted() -> None:
     right = ["小笠原諸島を除く日本"]
     assert question_scores("小笠原諸島", right, "characters") == (0.0, pytest.approx(2 * 5 / 15))
     assert question_scores("小笠原諸島", right, "words") == (0.0, 0.0)
-    assert question_scores("5月 から", ["5月から"], "characters") == (1.0, 1.0)
+    for answer, gold in (("東京。", "東京"), ("BBC", "bbc"), ("5月\u3000から", "5月 から"), ("", "。")):
+        assert question_scores(answer, [gold], "characters") == (1.0, 1.0)
+    # JSQuAD's rule deletes neither punctuation nor articles: "A" is an answer there, and is not "the"
+    for answer, gold in (("A", "the"), ("-", "."), ("「東京」", "東京")):
+        assert question_scores(answer, [gold], "characters")[0] == 0.0
+    assert question_scores("A", ["A", "Aクラス"], "characters") == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ class QuestionAnswering(Task[QuestionExample, AnswerPrediction]):
     missing            whether a context may hold no answer (SQuAD 2.0); None = as the training examples say, and False
                        where nobody knows
     null_threshold     no answer where [CLS] outscores the best span by more; `calibrate` sets it
-    rule               what F1 counts and exact match compares: "characters" for languages that write no blanks between
-                       words, as JSQuAD is scored; "auto" = that where at least half of the answers' letters are kana or
-                       Chinese characters
+    rule               how answers are compared, see `squad_scores`: "characters" for languages that write no blanks
+                       between words; "auto" = that where at least half of the answers' letters are kana or Chinese
+                       characters
     stride             pieces that neighbouring windows of a long context share, at most half of a window's room for it
     n_best             candidates kept for each question
     max_answer_length  in pieces

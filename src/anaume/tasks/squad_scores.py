@@ -1,9 +1,9 @@
 """Exact match and F1 of answers, by the official definition of SQuAD 1.1 and 2.0, and the best threshold for "".
 
-Answers are compared in lower case, without ASCII punctuation, without the words a, an, the, with blanks squeezed. F1 is
-that of the words two answers share; by the rule "characters" it is that of their characters, blanks apart, for
-languages that write no blanks between words (JSQuAD). A question takes its best over all right answers; where either
-side is empty, F1 is 1 if both are.
+"words": answers are compared in lower case, without ASCII punctuation, without the words a, an, the, with blanks
+squeezed, and F1 is that of the words two answers share. "characters", for languages that write no blanks between words,
+is what JSQuAD is scored by: lower case, without a last 。, with blanks squeezed, nothing else removed, and F1 is that
+of the characters. A question takes its best over all right answers; where either side is empty, F1 is 1 if both are.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ def rule_for(texts: Iterable[str]) -> Rule:
     return "characters" if unspaced and 2 * unspaced >= letters else "words"
 
 
-def normalize_answer(text: str) -> str:
+def normalize_answer(text: str, rule: Rule = "words") -> str:
     """Return what is compared of an answer."""
+    if rule == "characters":
+        return " ".join(text.lower().rstrip("。").split())
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
@@ -108,8 +110,8 @@ def best_threshold(answered: Scores, empty: Scores, null_odds: Scores) -> tuple[
 
 
 def _units(text: str, rule: Rule) -> list[str]:
-    words = normalize_answer(text).split()
-    return words if rule == "words" else list("".join(words))
+    compared = normalize_answer(text, rule)
+    return compared.split() if rule == "words" else list(compared)
 
 
 def _f1(given: list[str], gold: list[str]) -> float:
