@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from anaume.config import HeadConfig
+from anaume.data.labelled import read_labelled
 from anaume.errors import SettingsError, nearest
 from anaume.tasks.classification import Classification, PairClassification
 from anaume.tasks.multi_label import MultiLabel
 from anaume.tasks.regression import Regression
 from anaume.tasks.task import Task
-from anaume.tasks.texts import TextTask
 
 AnyTask = Task[Any, Any]
 
@@ -66,14 +66,7 @@ def stream_examples(
     kind: type[AnyTask], paths: str | Path | Sequence[str | Path], *, labelled: bool, **reading: Any
 ) -> Iterator[Any]:
     """Stream the examples of files, as the task's reader gives them (`anaume.data.labelled`)."""
-    given = {name: value for name, value in reading.items() if value is not None}
-    if issubclass(kind, TextTask):
-        from anaume.data.labelled import read_texts
-
-        label = "names" if issubclass(kind, MultiLabel) else "number" if issubclass(kind, Regression) else "class"
-        yield from read_texts(paths, kind=label, paired=kind.pairs, labelled=labelled, **given)  # type: ignore[arg-type]
-        return
-    raise SettingsError(f"nothing reads examples of {kind.name}")
+    return read_labelled(kind.name, paths, labelled=labelled, **reading)
 
 
 def task_of_head(head: HeadConfig, settings: Mapping[str, Any]) -> AnyTask | None:

@@ -114,7 +114,7 @@ def finetune(
     elif settings.data.dev_share > 0:
         from anaume.data.labelled import split_examples
 
-        examples, held_out = split_examples(examples, settings.data.dev_share, _SPLIT_SEED, stratify=_stratum)
+        examples, held_out = split_examples(examples, settings.data.dev_share, _SPLIT_SEED)
         dev_from = "split" if held_out else "none"
     else:
         dev_from = "none"
@@ -245,11 +245,6 @@ def _with_seed(settings: FinetuneSettings, seed: int) -> FinetuneSettings:
 
 def _told(report: Callable[[int, dict[str, Any]], None], seed: int) -> Callable[[dict[str, Any]], None]:
     return lambda row: report(seed, row)
-
-
-def _stratum(example: Any) -> str:
-    label = getattr(example, "label", None)
-    return label if isinstance(label, str) else ""
 
 
 def _paths(given: str | Path | Sequence[str | Path]) -> list[str | Path]:

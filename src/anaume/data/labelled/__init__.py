@@ -4,6 +4,7 @@ from anaume.data.labelled.choices import read_choices
 from anaume.data.labelled.examples import Answer, ChoiceExample, Example, QuestionExample, TaggedExample, TextExample
 from anaume.data.labelled.labels import LabelKind
 from anaume.data.labelled.questions import read_questions
+from anaume.data.labelled.readers import LABELLED_TASKS, read_labelled
 from anaume.data.labelled.sources import LABELLED_FORMATS, LabelledFormat
 from anaume.data.labelled.split import class_of, split_examples
 from anaume.data.labelled.tagged import read_tagged
@@ -12,6 +13,7 @@ from anaume.data.labelled.words import cut_words
 
 __all__ = [
     "LABELLED_FORMATS",
+    "LABELLED_TASKS",
     "Answer",
     "ChoiceExample",
     "Example",
@@ -23,6 +25,7 @@ __all__ = [
     "class_of",
     "cut_words",
     "read_choices",
+    "read_labelled",
     "read_questions",
     "read_tagged",
     "read_texts",

@@ -41,7 +41,8 @@ def read_choices(
     Known by name or content: SWAG (the question is sent1, an option sent2 and an ending), ARC's csv without a header
     (a question, its choices, the key), JCommonsenseQA (question, choice0, choice1, ...), and a list of options, of
     texts or {text: [...], label: [...]}. Options that are empty or null are no options.
-    question, label: fields, where they are not the usual ones; options: the field of the list, or a field for each.
+    question, label: fields, where they are not the usual ones; options: the field of the list, or a field for each, in
+        a list or parted by commas.
     label: the number of the right option, from 0, or a letter, A the first; in answerKey a number counts from 1; or
         the right option's very text.
     labelled: False for what is to be predicted: labels are not read.
@@ -113,11 +114,14 @@ class _Unfit:
 
 def _fields(source: str, fields: dict[str, object], chosen: _Chosen) -> _Fields:
     """Settle the fields of one file by its first record."""
-    given = [chosen.options] if isinstance(chosen.options, str) else list(chosen.options or ())
+    options = chosen.options
+    if isinstance(options, str) and options not in fields and "," in options:
+        options = options.split(",")
+    given = [options] if isinstance(options, str) else list(options or ())
     for name in (chosen.question, *given, chosen.label if chosen.labelled else None):
         if name is not None and name not in fields:
             raise DataError(f"{source}: no field {name!r}{nearest(name, fields)}; it has {listed(fields)}")
-    options = chosen.options or _option_fields(fields)
+    options = options or _option_fields(fields)
     if not options:
         raise DataError(
             f"{source}: no options among its fields: {listed(fields)}; a list is expected "
@@ -138,7 +142,7 @@ def _fields(source: str, fields: dict[str, object], chosen: _Chosen) -> _Fields:
         if label is None:
             raise DataError(
                 f"{source}: no label column: none of its columns is called {listed(LABEL_FIELDS)}; choose one with "
-                f"label= (--label-column): {listed(fields)}"
+                f"label= (--column label=NAME): {listed(fields)}"
             )
     return _Fields(question, options, label, begin)
 

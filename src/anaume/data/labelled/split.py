@@ -14,12 +14,9 @@ E = TypeVar("E", bound=Example)
 
 
 def class_of(example: Example) -> Hashable:
-    """Return what a split keeps in proportion: a class, a set of labels, whether a question has an answer; else None.
-
-    Numbers, tags and the places of right options are no classes.
-    """
+    """Return what a split keeps in proportion: a class, or whether a question has an answer; else None."""
     if isinstance(example, TextExample):
-        return None if isinstance(example.label, float) else example.label
+        return example.label if isinstance(example.label, str) else None
     return bool(example.answers) if isinstance(example, QuestionExample) else None
 
 

@@ -70,7 +70,7 @@ def read_texts(
     labelled: False for files to be predicted: labels are not read, and a txt has a text a line.
     keep_blank: whether blank texts pass; unless said, they do where nothing is learned from them.
     separator, names: with "names", what parts "a|c"; and what the flags of [1, 0, 1] stand for. `label` may be several
-        columns of flags, whose names the labels then are.
+        columns of flags, in a list or parted by commas, whose names the labels then are.
     The rest as `read_rows` takes it; `.json` is read too (an array of objects, or one a line), and a labelled .txt as
     tsv (SICK).
 
@@ -175,8 +175,8 @@ def _choose(source: str, fields: dict[str, object], chosen: _Chosen) -> _Columns
             text, pair = known[0]
         elif chosen.paired and pair is None:
             raise DataError(
-                f"{source}: no column of a second text is known among its own: {listed(fields)}; name two, with text= "
-                "and pair= (--column, --pair-column)"
+                f"{source}: no column of a second text is known among its own: {listed(fields)}; name two: "
+                "text= and pair= (--column text=NAME)"
             )
     if text is None:
         text = _text_column(source, fields, {*taken, pair})
@@ -189,6 +189,8 @@ def _choose(source: str, fields: dict[str, object], chosen: _Chosen) -> _Columns
 
 def _label_column(source: str, fields: dict[str, object], chosen: _Chosen) -> str | Sequence[str]:
     asked = chosen.label
+    if isinstance(asked, str) and asked not in fields and chosen.kind == "names" and "," in asked:
+        asked = asked.split(",")
     if asked is not None:
         for name in [asked] if isinstance(asked, str) else asked:
             if name not in fields:
@@ -201,7 +203,7 @@ def _label_column(source: str, fields: dict[str, object], chosen: _Chosen) -> st
     hint = " (one column with separators in its name: is it another format?)" if _is_one_odd(fields) else ""
     raise DataError(
         f"{source}: no label column: none of its columns is called {', '.join(usual[:-1])} or {usual[-1]}{hint}; "
-        f"choose one with label= (--label-column): {listed(fields)}"
+        f"choose one with label= (--column label=NAME): {listed(fields)}"
     )
 
 
@@ -215,7 +217,7 @@ def _text_column(source: str, fields: dict[str, object], taken: set[str | None])
         return names[0]
     raise DataError(
         f"{source}: none of its columns is called {', '.join(TEXT_COLUMNS[:-1])} or {TEXT_COLUMNS[-1]}; choose one "
-        f"with text= (--column): {listed(names)}"
+        f"with text= (--column text=NAME): {listed(names)}"
     )
 
 
