@@ -24,7 +24,7 @@ class Ragged:
         """(sequences + 1,): sequence i is values[starts[i] : starts[i + 1]]."""
 
     @classmethod
-    def of(cls, sequences: Iterable[Sequence[int]], dtype: npt.DTypeLike = np.int32) -> Ragged:
+    def of(cls, sequences: Iterable[Sequence[int] | npt.NDArray[Any]], dtype: npt.DTypeLike = np.int32) -> Ragged:
         """Put sequences one after the other."""
         arrays = [np.asarray(sequence, dtype=dtype) for sequence in sequences]
         starts = np.concatenate([[0], np.cumsum([len(array) for array in arrays], dtype=np.int64)]).astype(np.int64)

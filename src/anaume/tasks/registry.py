@@ -13,13 +13,14 @@ from anaume.data.labelled import read_labelled
 from anaume.errors import SettingsError, nearest
 from anaume.tasks.classification import Classification, PairClassification
 from anaume.tasks.multi_label import MultiLabel
+from anaume.tasks.ner import Ner
 from anaume.tasks.regression import Regression
 from anaume.tasks.task import Task
 
 AnyTask = Task[Any, Any]
 
 TASKS: dict[str, type[AnyTask]] = {
-    task.name: task for task in (Classification, PairClassification, MultiLabel, Regression)
+    task.name: task for task in (Classification, PairClassification, MultiLabel, Regression, Ner)
 }
 
 ALIASES = {
