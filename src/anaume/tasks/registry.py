@@ -13,14 +13,17 @@ from anaume.data.labelled import read_labelled
 from anaume.errors import SettingsError, nearest
 from anaume.tasks.classification import Classification, PairClassification
 from anaume.tasks.multi_label import MultiLabel
+from anaume.tasks.multiple_choice import MultipleChoice
 from anaume.tasks.ner import Ner
+from anaume.tasks.question_answering import QuestionAnswering
 from anaume.tasks.regression import Regression
 from anaume.tasks.task import Task
 
 AnyTask = Task[Any, Any]
 
 TASKS: dict[str, type[AnyTask]] = {
-    task.name: task for task in (Classification, PairClassification, MultiLabel, Regression, Ner)
+    task.name: task
+    for task in (Classification, PairClassification, MultiLabel, Regression, Ner, QuestionAnswering, MultipleChoice)
 }
 
 ALIASES = {
