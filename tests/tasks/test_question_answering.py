@@ -17,6 +17,7 @@ from anaume.data.labelled import Answer, QuestionExample
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.features import Features, TaskBatch, torch_target
 from anaume.tasks.question_answering import QuestionAnswering, official_answers, score_official
+from anaume.tasks.registry import fit_task, task_named
 from helpers import make_tokenizer
 
 TOKENIZER = make_tokenizer("a b c d e f g h q ? . ,")
@@ -52,7 +53,7 @@ def targets_of(features: Features) -> list[tuple[int, int] | None]:
 def test_what_it_learns_from_the_examples() -> None:
     assert QuestionAnswering.fit(HAS).settings() == {
         "missing": False,
-        "null_threshold": 0.0,
+        "null_threshold": None,
         "rule": "words",
         "stride": 128,
         "n_best": 20,
@@ -80,6 +81,22 @@ def test_what_it_learns_from_the_examples() -> None:
 def test_wrong_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         QuestionAnswering.fit(HAS, **options)
+
+
+def test_options_go_by_name() -> None:
+    kind = task_named("extractive-qa")
+    assert kind is QuestionAnswering
+    options = {
+        "missing": True,
+        "rule": "words",
+        "stride": 3,
+        "n_best": 2,
+        "max_answer_length": 4,
+        "null_threshold": 1.0,
+    }
+    assert fit_task(kind, HAS, options).settings() == options
+    with pytest.raises(SettingsError, match=r"task\.pooling means nothing to question-answering; it has: max_answer"):
+        fit_task(kind, HAS, {"pooling": "mean"})
 
 
 def test_nothing_to_learn() -> None:
@@ -186,7 +203,7 @@ def test_the_calibrated_threshold_is_the_best_and_is_used(rows: list[tuple[bool,
     assert after["f1"] == pytest.approx(before["best_f1"])
     assert after["f1"] >= before["f1"]
     assert calibrated.settings()["null_threshold"] == pytest.approx(before["best_f1_thresh"])
-    assert task.null_threshold == 0.0  # a task never changes
+    assert task.null_threshold is None  # a task never changes
 
 
 def test_a_threshold_needs_both_kinds() -> None:
@@ -194,6 +211,8 @@ def test_a_threshold_needs_both_kinds() -> None:
     features = always.features(HAS, TOKENIZER, 32, learn=True)
     logits = logits_of(features, targets_of(features))
     assert always.calibrate(logits, features, HAS) is always
+    given = QuestionAnswering.fit(HAS + NONE, null_threshold=-1.0)
+    assert given.calibrate(logits, features, HAS) is given
     task = QuestionAnswering.fit(HAS + NONE)
     with pytest.warns(AnaumeWarning, match="threshold stays at 0: the 2 held-out questions all have answers"):
         assert task.calibrate(logits, features, HAS) is task

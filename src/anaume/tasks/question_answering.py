@@ -30,7 +30,7 @@ class QuestionAnswering(Task[QuestionExample, AnswerPrediction]):
 
     missing            whether a context may hold no answer (SQuAD 2.0); None = as the training examples say, and False
                        where nobody knows
-    null_threshold     no answer where [CLS] outscores the best span by more; `calibrate` sets it
+    null_threshold     no answer where [CLS] outscores the best span by more; None = `calibrate` sets it, 0 until then
     rule               how answers are compared, see `squad_scores`: "characters" for languages that write no blanks
                        between words; "auto" = that where at least half of the answers' letters are kana or Chinese
                        characters
@@ -47,7 +47,7 @@ class QuestionAnswering(Task[QuestionExample, AnswerPrediction]):
         self,
         *,
         missing: bool | None = None,
-        null_threshold: float = 0.0,
+        null_threshold: float | None = None,
         rule: Literal["auto", "words", "characters"] = "auto",
         stride: int = 128,
         n_best: int = 20,
@@ -57,14 +57,13 @@ class QuestionAnswering(Task[QuestionExample, AnswerPrediction]):
             raise SettingsError(f"task.missing must be true or false; got {missing!r}")
         if rule not in _RULES:
             raise SettingsError(f"task.rule must be one of {', '.join(_RULES)}; got {rule!r}")
-        number = isinstance(null_threshold, int | float) and not isinstance(null_threshold, bool)
-        if not number or not math.isfinite(null_threshold):
+        if null_threshold is not None and not _is_finite(null_threshold):
             raise SettingsError(f"task.null_threshold must be a finite number; got {null_threshold!r}")
         if type(stride) is not int or stride < 0:
             raise SettingsError(f"task.stride, the pieces windows share, must be a whole number from 0; got {stride!r}")
         require_positive(n_best=n_best, max_answer_length=max_answer_length)
         self.missing = missing
-        self.null_threshold = float(null_threshold)
+        self.null_threshold = null_threshold
         self.rule = rule
         self.stride = stride
         self.n_best = n_best
@@ -151,7 +150,7 @@ class QuestionAnswering(Task[QuestionExample, AnswerPrediction]):
                 coverage=float(features.coverage[number]),
                 n_best=self.n_best,
                 max_answer_length=self.max_answer_length,
-                null_threshold=self.null_threshold if self.missing else None,
+                null_threshold=(self.null_threshold or 0.0) if self.missing else None,
             )
             for number, example in enumerate(examples)
         ]
@@ -179,16 +178,16 @@ class QuestionAnswering(Task[QuestionExample, AnswerPrediction]):
         return float(rows.mean())
 
     def calibrate(self, logits: Logits, features: Features, examples: Sequence[QuestionExample]) -> Self:
-        """Return the task with the null threshold of the best F1; itself where answers are never missing.
+        """Return the task with the null threshold of the best F1; itself where that is given, or no answer is missing.
 
         AnaumeWarning says when the examples can't tell: a threshold needs questions with an answer and without.
         """
-        if not self.missing:
+        if not self.missing or self.null_threshold is not None:
             return self
         right = _right(examples)
         if all(right) or not any(right):
             warnings.warn(
-                f"the null threshold stays at {self.null_threshold:g}: the {len(right)} held-out questions "
+                f"the null threshold stays at 0: the {len(right)} held-out questions "
                 f"{'all have' if all(right) else 'have no'} answers, and it takes both kinds to set it",
                 AnaumeWarning,
                 stacklevel=2,
@@ -234,6 +233,10 @@ def score_official(
         )
     right = _right(examples)
     return squad_scores([answers[example.id] for example in examples], right, _rule(rule, right))
+
+
+def _is_finite(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
 
 
 def _right(examples: Sequence[QuestionExample]) -> list[tuple[str, ...]]:

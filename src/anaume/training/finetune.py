@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from anaume.bundle.files import sha256_of
 from anaume.data import atomic_file
 from anaume.data.labelled import Example
 from anaume.engines import has_bfloat16, pick_device
-from anaume.errors import DataError, SettingsError
+from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.logs import get_logger
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask, fit_task, read_examples, task_named
@@ -123,6 +124,8 @@ def finetune(
         settings = _resolve(settings, bundle, target)
         assert settings.model.max_length is not None
         features = _features(fitted, examples, bundle, settings.model.max_length)
+        if features.notes:
+            warnings.warn("; ".join(features.told), AnaumeWarning, stacklevel=2)
         dev_features = _features(fitted, held_out, bundle, settings.model.max_length) if held_out else None
         settings = _with_length(settings, len(features), held_out=bool(held_out))
         paths = [*_paths(train), *([] if dev is None else _paths(dev))]

@@ -36,6 +36,12 @@ class TaskSettings(Section):
     """Answers kept of a question."""
     max_answer_length: int | None = Field(default=None, ge=1)
     """Longest answer, in tokens."""
+    missing: bool | None = None
+    """Whether a context may hold no answer (SQuAD 2.0); None = as the training questions say."""
+    null_threshold: float | None = None
+    """No answer where that outscores the best one by more; None = calibrated on the held-out questions."""
+    rule: Literal["auto", "words", "characters"] | None = None
+    """How answers are compared; characters for Japanese, as JSQuAD is scored. None = by the letters of the answers."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were set."""
