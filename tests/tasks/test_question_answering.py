@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaume.config import HeadConfig
@@ -189,6 +189,7 @@ def test_scores_go_by_the_rule_and_say_so() -> None:
     }
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.integers(-12, 12)), min_size=1, max_size=20))
 def test_the_calibrated_threshold_is_the_best_and_is_used(rows: list[tuple[bool, int]]) -> None:
     examples = [ask("a b c", *(["b"] if has else []), id=str(number)) for number, (has, _) in enumerate(rows)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaume.data.labelled import Answer, QuestionExample
@@ -159,6 +159,7 @@ WORDS = st.sampled_from(["Она", "живёт", "в", "Осло", "😀", "plan
 BLANKS = st.sampled_from([" ", "\u00a0", "  ", "\r\n", "\u3000", " . ", "\t"])
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(WORDS, BLANKS), min_size=1, max_size=15), st.data())
 @pytest.mark.parametrize("rules", [{}, {"subwords": "character", "lower_case": False}], ids=["wordpiece", "characters"])
 def test_every_word_can_be_pointed_at(rules: dict[str, Any], parts: list[tuple[str, str]], data: st.DataObject) -> None:
