@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -99,26 +99,57 @@ def finetune(
     is at, saved. Raises SettingsError for settings that don't fit or differ from those in `out`, DataError for a file,
     a row, or a full disk.
     """
+    kind = task_named(task)
+    examples = read_examples(kind, train, labelled=True, **reading)
+    if not examples:
+        raise DataError(f"{_names(train)}: no examples to learn from")
+    held_out = None
+    if dev is not None:
+        held_out = read_examples(kind, dev, labelled=True, **reading)
+        if not held_out:
+            raise DataError(f"{_names(dev)}: no examples to score on")
+    paths = [*_paths(train), *([] if dev is None else _paths(dev))]
+    return finetune_examples(
+        task,
+        examples,
+        out,
+        bundle=bundle,
+        dev=held_out,
+        settings=settings,
+        seeds=seeds,
+        device=device,
+        report=report,
+        begins=begins,
+        read=[{"name": Path(path).name, "sha256": sha256_of(Path(path))} for path in paths],
+    )
+
+
+def finetune_examples(
+    task: str,
+    train: Sequence[Example],
+    out: str | Path,
+    *,
+    bundle: Bundle,
+    dev: Sequence[Example] | None = None,
+    settings: FinetuneSettings | None = None,
+    seeds: int = 3,
+    device: str = "auto",
+    report: Callable[[int, dict[str, Any]], None] | None = None,
+    begins: Callable[[FinetuneReport, FinetuneSettings], None] | None = None,
+    read: Sequence[Mapping[str, Any]] = (),
+) -> FinetuneReport:
+    """As `finetune`, of examples that are there already; `read` tells of the files they came from, for the record."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise SettingsError(f"seeds must be a whole number and at least 1; got {seeds!r}")
     settings = FinetuneSettings() if settings is None else settings
     kind = task_named(task)
     folder = Path(out)
-    examples = read_examples(kind, train, labelled=True, **reading)
-    if not examples:
-        raise DataError(f"{_names(train)}: no examples to learn from")
-    dev_from, held_out = "file", []
-    if dev is not None:
-        held_out = read_examples(kind, dev, labelled=True, **reading)
-        if not held_out:
-            raise DataError(f"{_names(dev)}: no examples to score on")
-    elif settings.data.dev_share > 0:
+    examples, held_out, dev_from = list(train), list(dev or ()), "none" if dev is None else "file"
+    if dev is None and settings.data.dev_share > 0:
         from anaume.data.labelled import split_examples
 
         examples, held_out = split_examples(examples, settings.data.dev_share, _SPLIT_SEED)
         dev_from = "split" if held_out else "none"
-    else:
-        dev_from = "none"
     fitted = fit_task(kind, examples, settings.task.given())
     with joined(pick_device(device)) as (ranks, target):
         settings = _resolve(settings, bundle, target)
@@ -128,8 +159,6 @@ def finetune(
             warnings.warn("; ".join(features.told), AnaumeWarning, stacklevel=2)
         dev_features = _features(fitted, held_out, bundle, settings.model.max_length) if held_out else None
         settings = _with_length(settings, len(features), held_out=bool(held_out))
-        paths = [*_paths(train), *([] if dev is None else _paths(dev))]
-        told = [{"name": Path(path).name, "sha256": sha256_of(Path(path))} for path in paths]
         material = Material(
             task=fitted,
             features=features,
@@ -137,13 +166,13 @@ def finetune(
             dev_features=dev_features,
             bundle=bundle,
             source={
-                "data": hashlib.sha256(json.dumps([one["sha256"] for one in told]).encode()).hexdigest()[:16],
+                "data": _hash_of(read, [*examples, *held_out]),
                 "bundle": bundle.fingerprint,
                 "task": kind.name,
                 "ranks": ranks.world,
                 "device": target.type,
             },
-            data=told,
+            data=read,
         )
         results: list[SeedResult] = []
         about = {
@@ -203,6 +232,12 @@ def _keep_best(report: FinetuneReport) -> None:
     told = {**asdict(report), "folder": report.folder.name}
     with atomic_file(report.folder / REPORT) as file:
         file.write((json.dumps(told, indent=1) + "\n").encode())
+
+
+def _hash_of(read: Sequence[Mapping[str, Any]], examples: Sequence[Example]) -> str:
+    """Return a hash of the files, or of the examples where they came from none."""
+    told = [one["sha256"] for one in read] if read else [repr(example) for example in examples]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
 def _features(task: AnyTask, examples: Sequence[Example], bundle: Bundle, max_length: int) -> Features:
