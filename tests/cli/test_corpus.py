@@ -88,3 +88,40 @@ def test_bad_bytes_are_one_line(run: Run, tmp_path: Path) -> None:
         assert done.code == 1
         assert "a.txt: line 3, byte 11: not utf-8" in done.error()
     assert not (tmp_path / "shards").exists()
+
+
+def test_check_of_labelled_files_is_a_table_or_json(run: Run, tmp_path: Path, tiny_bundle_dir: Path) -> None:
+    train, dev, more = (tmp_path / name for name in ("train.csv", "dev.csv", "more.csv"))
+    train.write_text("body,stars\nthe dog is cute,good\nthe bank,bad\n" + "the river,good\n" * 8)
+    dev.write_text("body,stars\nthe river,good\n")
+    more.write_text("body,stars\na cat,odd\n")
+    line = ["check", "--task", "classification", train, "--column", "text=body", "--column", "label=stars"]
+    done = run(*line, "--dev", dev, more, "--bundle", tiny_bundle_dir)
+    assert done.code == 0
+    rows = {line.split("  ")[0]: line.split("  ")[1:] for line in done.out.splitlines() if line}
+    assert [cell.strip() for cell in rows["examples"] if cell] == ["10", "2"]
+    assert rows["most frequent label scores"][-1].strip() == "50.0% (always 'good')"
+    assert rows["good"][-1].strip() == "1 (50.0%)"
+    assert "warning: labels of dev that train does not have: 'odd'" in done.err
+    record = json.loads(run(*line, "--dev", dev, "--json").out)
+    assert record["train"]["labels"] == {"good": 9, "bad": 1}
+    assert (record["overlap"], record["dev"]["long_share"], record["majority"]["accuracy"]) == (1, None, 1.0)
+
+
+def test_check_shows_targets_and_many_labels(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"text {number}\t{number}\n" for number in range(25)))
+    assert "deviation   7.211" in run("check", "--task", "regression", path).out
+    assert "... and 5 more" in run("check", "--task", "classification", path).out
+
+
+def test_check_options_go_with_text_or_with_labelled_files(run: Run, books: Path) -> None:
+    for line, told in (
+        (["--dev", "x"], "--dev goes with --task"),
+        (["--task", "ner", "--against", "x"], "are for training text"),
+        (["--column", "text=a"], "training text has one column"),
+        (["--task", "ner", "--column", "a"], "a column is given as ROLE=NAME"),
+    ):
+        done = run("check", books, *line)
+        assert done.code == 2
+        assert told in done.error()

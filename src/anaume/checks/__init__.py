@@ -3,6 +3,8 @@
 from anaume.checks.corpus import CorpusCheck, TokenCounts, check_corpus
 from anaume.checks.doctor import Finding, examine_machine
 from anaume.checks.forecast import describe_forecast
+from anaume.checks.labelled import LabelledCheck, Majority, check_labelled
+from anaume.checks.labelled_part import LabelledPart, Numbers
 from anaume.checks.machine import Machine, describe_machine
 from anaume.checks.overlap import Overlap
 from anaume.checks.report import Check, VerifyReport
@@ -17,11 +19,16 @@ __all__ = [
     "Check",
     "CorpusCheck",
     "Finding",
+    "LabelledCheck",
+    "LabelledPart",
     "Machine",
+    "Majority",
+    "Numbers",
     "Overlap",
     "TokenCounts",
     "VerifyReport",
     "check_corpus",
+    "check_labelled",
     "describe_forecast",
     "describe_machine",
     "encoder_flops",

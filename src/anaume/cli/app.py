@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from anaume import __version__
-from anaume.cli import bundles, corpus, doctor, embed, fill, finetune, inspect, predict, pretrain, story, text, vocab
+from anaume.cli import (
+    bundles,
+    check,
+    doctor,
+    embed,
+    fill,
+    finetune,
+    inspect,
+    predict,
+    prepare,
+    pretrain,
+    story,
+    text,
+    vocab,
+)
 from anaume.cli.running import Device, LogJson, Quiet, Verbose, process
 
 app = typer.Typer(
@@ -46,7 +60,7 @@ def _root(
     """
 
 
-for family in (story, text, vocab, bundles, inspect, embed, fill, corpus, doctor, pretrain, finetune, predict):
+for family in (story, text, vocab, bundles, inspect, embed, fill, prepare, check, doctor, pretrain, finetune, predict):
     family.register(app)
 
 

@@ -72,6 +72,18 @@ class LabelledReading(dict[str, Any]):
     """
 
 
+class AnyReading(dict[str, Any]):
+    """The same options, for a command that reads labelled files or training text: `column` is a list still."""
+
+
+def one_column(reading: AnyReading) -> Reading:
+    """Return how training text is read: `column` is a name. Raises SettingsError for several."""
+    columns: list[str] = reading["column"] or []
+    if len(columns) > 1 or any("=" in name for name in columns):
+        raise SettingsError("training text has one column, --column NAME; ROLE=NAME goes with --task")
+    return Reading(reading | {"column": columns[0] if columns else None})
+
+
 def columns_of(assignments: list[str] | None) -> dict[str, str]:
     """Return what a column is for -> its name, out of "text=body". Raises SettingsError for what is none."""
     found: dict[str, str] = {}
@@ -97,6 +109,7 @@ LABELLED_READING: tuple[tuple[str, Any, Any], ...] = (
     *READING[2:],
 )
 NO_LABELLED_READING = LabelledReading()
+NO_ANY_READING = AnyReading()
 
 WordsName = Literal["bert", "mecab"]
 SubwordsName = Literal["wordpiece", "character"]

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from anaume.cli.options import LABELLED_READING, READING, LabelledReading, Reading, columns_of
+from anaume.cli.options import LABELLED_READING, READING, AnyReading, LabelledReading, Reading, columns_of
 from anaume.cli.printing import printable
 from anaume.errors import AnaumeError, AnaumeWarning, SettingsError
 from anaume.logs import configure, get_logger
@@ -52,7 +52,11 @@ _COMMON: tuple[tuple[str, Any, Any], ...] = (
     ("log_json", LogJson, False),
 )
 
-_READINGS: dict[Any, tuple[tuple[str, Any, Any], ...]] = {Reading: READING, LabelledReading: LABELLED_READING}
+_READINGS: dict[Any, tuple[tuple[str, Any, Any], ...]] = {
+    Reading: READING,
+    LabelledReading: LABELLED_READING,
+    AnyReading: LABELLED_READING,
+}
 """Types of a parameter that stands for options -> the options."""
 
 _interrupted = False
