@@ -25,3 +25,15 @@ def test_the_learning_rate_is_set_in_every_group() -> None:
     optimizer = build_optimizer(tiny_bert({"mlm": HeadConfig(kind="mlm")}), OptimizerSettings())
     set_learning_rate(optimizer, 0.25)
     assert [group["lr"] for group in optimizer.param_groups] == [0.25, 0.25]
+
+
+def test_groups_scale_the_learning_rate_and_frozen_parameters_have_none() -> None:
+    model = tiny_bert({"mlm": HeadConfig(kind="mlm")})
+    model.embeddings.requires_grad_(False)
+    optimizer = build_optimizer(model, OptimizerSettings(), scale=lambda name: 0.1 if "layers.0" in name else 1.0)
+    set_learning_rate(optimizer, 0.5)
+    assert [(group["lr"], group["weight_decay"]) for group in optimizer.param_groups] == [
+        (0.5, 0.01), (0.5, 0.0), (0.05, 0.01), (0.05, 0.0),
+    ]  # fmt: skip
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    assert held == {id(parameter) for parameter in model.parameters() if parameter.requires_grad}

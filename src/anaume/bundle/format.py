@@ -118,8 +118,8 @@ def _tasks(told: Any, heads: Any) -> dict[str, TaskEntry]:
     for name, task in tasks.items():
         if name not in heads:
             raise TypeError(f"tasks: {name!r} is none of the heads: {', '.join(heads) or 'none'}")
-        if type(task.max_length) is not int or not isinstance(task.settings, dict):
-            raise TypeError(f"tasks: {name!r} needs max_length, a whole number, and settings, an object")
+        if type(task.task) is not str or type(task.max_length) is not int or not isinstance(task.settings, dict):
+            raise TypeError(f"tasks: {name!r} needs task, a text, max_length, a whole number, and settings, an object")
     return tasks
 
 

@@ -13,9 +13,9 @@ from anaume.bundle.embedding import UNKNOWN_LIMIT
 from anaume.bundle.parts import BundleParts
 from anaume.data import pad, token_budget_batches
 from anaume.engines import Batch, TorchEngine
-from anaume.errors import SettingsError
+from anaume.errors import BundleError, SettingsError
 from anaume.tasks.features import Features
-from anaume.tasks.registry import AnyTask, task_named, task_of_head
+from anaume.tasks.registry import AnyTask, restored_task, task_of_head
 from anaume.tasks.task import Prediction
 
 
@@ -58,7 +58,7 @@ def predictor(parts: BundleParts) -> tuple[AnyTask, int]:
     for name, head in parts.model.head_configs.items():
         told = parts.tasks.get(name)
         if told is not None:
-            return task_named(told.task).restore(head, told.settings), told.max_length
+            return restored_task(told.task, head, told.settings), told.max_length
         task = task_of_head(head, {})
         if task is not None:
             return task, parts.model.config.max_position_embeddings
@@ -69,13 +69,25 @@ def predictor(parts: BundleParts) -> tuple[AnyTask, int]:
 def predict_examples(
     examples: Sequence[Any], task: AnyTask, parts: BundleParts, engine: TorchEngine, max_length: int
 ) -> Predicted:
-    """Return the task's predictions for examples; they don't depend on how rows are batched."""
+    """Return the task's predictions for examples; they don't depend on how rows are batched.
+
+    Raises DataError for an example that does not fit, BundleError when the weights give no finite numbers.
+    """
     features = task.features(examples, parts.tokenizer, max_length, learn=False)
     logits = row_logits(features, task.kind, engine, parts.tokenizer.pad_id)
+    for row, own in enumerate(logits):
+        if not np.isfinite(own).all():
+            place = examples[_owner(features, row)].place
+            raise BundleError(f"{place}: the model gives NaN or infinite numbers: its weights are unusable")
     predictions: list[Prediction] = task.decode(logits, features, examples)
     return Predicted(
         predictions=predictions, coverage=features.coverage, pieces=features.pieces, unknown=features.unknown
     )
+
+
+def _owner(features: Features, row: int) -> int:
+    """Return the number of the example a row belongs to."""
+    return int(features.examples[np.searchsorted(features.unit_starts, row, side="right") - 1])
 
 
 def row_logits(features: Features, head: str, engine: TorchEngine, pad_id: int) -> list[npt.NDArray[np.float32]]:

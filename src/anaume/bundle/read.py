@@ -19,8 +19,9 @@ from anaume.bundle.parts import BundleParts
 from anaume.bundle.record import TrainingRecord
 from anaume.bundle.weights import StoredTensors, read_safetensors, read_weights, require_floats
 from anaume.config import EmbeddingConfig, EncoderConfig
-from anaume.errors import AnaumeError, BundleError
+from anaume.errors import AnaumeError, BundleError, SettingsError
 from anaume.logs import get_logger
+from anaume.tasks.registry import restored_task
 from anaume.tokenization import Tokenizer
 
 logger = get_logger(__name__)
@@ -101,6 +102,7 @@ def _read_own(directory: Path) -> BundleParts:
     manifest_format.check_embedding(tokenizer, manifest, directory)
     manifest_format.check_files(directory, manifest)
     _check_vocab_size(tokenizer, manifest.encoder, directory)
+    _check_tasks(manifest, directory / manifest_format.FILE)
 
     config = parse_config(read_object(directory / CONFIG), str(directory / CONFIG))
     architecture = published_class(manifest.encoder, manifest.heads)
@@ -139,6 +141,18 @@ def _read_own(directory: Path) -> BundleParts:
         fingerprints=manifest.fingerprints,
         card=_card(directory),
     )
+
+
+def _check_tasks(manifest: manifest_format.Manifest, path: Path) -> None:
+    """Raise BundleError for a head whose task is not known here, or can't have been trained so."""
+    longest = manifest.encoder.max_position_embeddings
+    for name, told in manifest.tasks.items():
+        if not 2 <= told.max_length <= longest:
+            raise BundleError(f"{path}: tasks: {name!r} has a max_length of {told.max_length}; 2 to {longest} can be")
+        try:
+            restored_task(told.task, manifest.heads[name], told.settings)
+        except SettingsError as error:
+            raise BundleError(f"{path}: tasks: {name!r}: {error}") from error
 
 
 def _renamed(key: str, names: dict[Any, str]) -> str:

@@ -22,9 +22,8 @@ from anaume.errors import DataError, SettingsError
 from anaume.logs import get_logger
 from anaume.training import PretrainSettings
 from anaume.training.folder import BUNDLE, SETTINGS, read_result, read_source, stored_settings
-from anaume.training.loop import CHECKPOINTS
 from anaume.training.records import JOURNAL, METRICS, read_journal, read_lines
-from anaume.training.state import checkpoints, read_checkpoint
+from anaume.training.state import CHECKPOINTS, checkpoints, read_checkpoint
 
 log = get_logger(__name__)
 

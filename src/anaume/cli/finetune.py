@@ -6,7 +6,7 @@ import dataclasses
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ import typer
 from anaume.cli import options
 from anaume.cli.opening import open_bundle
 from anaume.cli.printing import facts, percent, say, say_json, table
-from anaume.cli.running import INTERRUPTED, command
+from anaume.cli.running import INTERRUPTED, command, silent_process
 from anaume.logs import get_logger
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _finetune(
     values += [f"{name}={value}" for name, value in given.items() if value is not None]
     settings = settings.with_values([*values, *(assignments or [])])
     first = launched_rank() == 0
-    with _shown(quiet or not first) as (begins, report):
+    with nullcontext() if first else silent_process(), _shown(quiet or not first) as (begins, report):
         result = finetune(
             task,
             train,
@@ -138,8 +138,11 @@ def _show(result: FinetuneReport) -> None:
         told.append((result.metric, f"{spread.mean:.4f}{deviation}"))
         if result.dev_from == "split":
             told.append(("held out", f"{result.dev_examples:,} rows of the training files, by a fixed seed"))
-    else:
+    elif result.dev_from == "none":
         told.append((result.metric, "not known: nothing was held out"))
+    else:
+        reasons = [seed.scores["reason"] for seed in result.seeds if "reason" in seed.scores]
+        told.append((result.metric, f"not defined on the held-out rows ({(reasons or ['no reason given'])[0]})"))
     told.append(("cut", f"{percent(result.truncated_share)} of the training rows were longer than the model takes"))
     told.append(("bundle", f"{result.bundle} (seed {result.best_seed})"))
     facts(told)

@@ -134,6 +134,8 @@ def _record(evaluation: Evaluation, against: str | None) -> dict[str, Any]:
 def _show(evaluation: Evaluation, against: str | None) -> None:
     plain = {name: value for name, value in evaluation.scores.items() if isinstance(value, float)}
     told = [(name, f"{value:.4f}") for name, value in plain.items()]
+    if evaluation.scores[evaluation.metric] is None:
+        told.append((evaluation.metric, f"not defined ({evaluation.scores.get('reason', 'no reason given')})"))
     facts([*told, ("rows", f"{evaluation.examples:,}"), ("cut", f"{evaluation.cut:,}")])
     labels = evaluation.scores.get("labels")
     if isinstance(labels, dict) and labels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,9 +11,8 @@ import typer
 from anaume.cli import options
 from anaume.cli.opening import open_bundle
 from anaume.cli.printing import facts, say, say_json
-from anaume.cli.running import INTERRUPTED, WRONG_USE, command
-from anaume.errors import AnaumeWarning, SettingsError
-from anaume.logs import configure, get_logger
+from anaume.cli.running import INTERRUPTED, command, silent_process
+from anaume.logs import get_logger
 
 if TYPE_CHECKING:
     from anaume.training import PretrainResult, PretrainSettings
@@ -195,14 +193,9 @@ def _train_silently(
     """Train as one of many processes: the first one talks; wrong use is told by it too."""
     from anaume.training import pretrain
 
-    configure(quiet=True)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AnaumeWarning)
-            start = None if bundle is None else open_bundle(bundle, device="cpu")
-            return pretrain(shards, out, settings, bundle=start, new_heads=new_heads, device=device, replay=replay)
-    except SettingsError:
-        raise typer.Exit(WRONG_USE) from None
+    with silent_process():
+        start = None if bundle is None else open_bundle(bundle, device="cpu")
+        return pretrain(shards, out, settings, bundle=start, new_heads=new_heads, device=device, replay=replay)
 
 
 def _record(result: PretrainResult, landmarks: Landmarks, notes: list[str]) -> dict[str, Any]:

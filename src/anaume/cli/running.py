@@ -153,6 +153,18 @@ def _told(verbose: bool, quiet: bool, log_json: bool) -> Iterator[None]:
         raise typer.Exit(code) from None
 
 
+@contextmanager
+def silent_process() -> Iterator[None]:
+    """Be one of many processes, and not the first: that one talks, and tells wrong use too."""
+    configure(quiet=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnaumeWarning)
+            yield
+    except SettingsError:
+        raise typer.Exit(WRONG_USE) from None
+
+
 def _judge(error: BaseException) -> tuple[int, str]:
     """Return the exit code and the line to print ("" for none)."""
     if isinstance(error, KeyboardInterrupt) or _interrupted:

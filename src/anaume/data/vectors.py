@@ -122,7 +122,7 @@ class _Jsonl(VectorWriter):
         for row, vector in zip(rows, vectors.tolist(), strict=True):
             record = {**row.record(), VECTOR: vector, **about}
             try:
-                self.file.write(_json_line(record))
+                self.file.write(json_line(record))
             except (TypeError, ValueError) as error:
                 raise DataError(f"{row.place}: a field can't be written as JSON: {error}") from error
 
@@ -230,7 +230,8 @@ def sidecar_path(path: str | Path) -> Path:
     return Path(f"{path}.json")
 
 
-def _json_line(record: dict[str, object]) -> bytes:
+def json_line(record: dict[str, object]) -> bytes:
+    """Return a record as a line of JSON. Raises TypeError for a value that JSON has no form for."""
     line = json.dumps(record, ensure_ascii=False, default=_as_json)
     try:
         return line.encode() + b"\n"

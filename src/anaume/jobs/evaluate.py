@@ -16,7 +16,7 @@ from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.jobs.predict import CHUNK
 from anaume.jobs.progress import progress_bar
 from anaume.tasks.comparing import Comparison, compare
-from anaume.tasks.registry import read_examples
+from anaume.tasks.registry import AnyTask, read_examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,20 +56,20 @@ def evaluate_file(
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     task = bundle.task
-    if against is not None and (against.task.name, against.task.main) != (task.name, task.main):
-        raise SettingsError(
-            f"two models are compared on one task and score: {task.name} by {task.main}, and "
-            f"{against.task.name} by {against.task.main}"
-        )
+    if against is not None:
+        _require_comparable(task, against.task)
     examples = read_examples(type(task), given, labelled=True, **reading)
     if not examples:
         raise DataError(f"{', '.join(map(str, given))}: no examples to score on")
     with progress_bar("evaluating", len(examples) * (1 if against is None else 2), show=progress) as advance:
-        scores, rows, coverage, pieces, unknown = _scored(bundle, examples, advance)
+        predictions, coverage, pieces, unknown = _predicted(bundle, examples, advance)
         comparison = other_scores = None
         if against is not None:
-            other_scores, other_rows, *_ = _scored(against, examples, advance)
-            comparison = compare(task, rows, other_rows)
+            others, *_ = _predicted(against, examples, advance)
+            other_scores = against.task.score(others, examples)
+            # Both by the one task: the other model may have its labels in another order.
+            rows = [task.example_scores(each, examples) for each in (predictions, others)]
+            comparison = compare(task, *rows)
     cut = int((coverage < 1.0).sum())
     if cut:
         warnings.warn(
@@ -80,7 +80,7 @@ def evaluate_file(
     return Evaluation(
         task=task.name,
         metric=task.main,
-        scores=scores,
+        scores=task.score(predictions, examples),
         examples=len(examples),
         cut=cut,
         unknown_share=unknown / pieces if pieces else 0.0,
@@ -89,9 +89,22 @@ def evaluate_file(
     )
 
 
-def _scored(bundle: Bundle, examples: Sequence[Any], advance: Any) -> tuple[dict[str, Any], Any, Any, int, int]:
-    task = bundle.task
-    task.check_labels(examples)
+def _require_comparable(task: AnyTask, other: AnyTask) -> None:
+    if (other.name, other.main) != (task.name, task.main):
+        raise SettingsError(
+            f"two models are compared on one task and score: {task.name} by {task.main}, and {other.name} by "
+            f"{other.main}"
+        )
+    labels, others = task.head.labels, other.head.labels
+    if set(labels) != set(others):
+        raise SettingsError(
+            f"two models are compared on the same labels: one knows {', '.join(labels)}, the other {', '.join(others)}"
+        )
+
+
+def _predicted(bundle: Bundle, examples: Sequence[Any], advance: Any) -> tuple[list[Any], Any, int, int]:
+    """Return the predictions of all examples, their coverage, and how many of how many pieces are unknown."""
+    bundle.task.check_labels(examples)
     predictions: list[Any] = []
     coverage, pieces, unknown = [], 0, 0
     stream = iter(examples)
@@ -102,5 +115,4 @@ def _scored(bundle: Bundle, examples: Sequence[Any], advance: Any) -> tuple[dict
         pieces += predicted.pieces
         unknown += predicted.unknown
         advance(len(chunk))
-    rows = task.example_scores(predictions, examples)
-    return task.score(predictions, examples), rows, np.concatenate(coverage), pieces, unknown
+    return predictions, np.concatenate(coverage), pieces, unknown

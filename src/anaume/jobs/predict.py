@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -19,6 +18,7 @@ import numpy as np
 from anaume.bundle import Bundle
 from anaume.bundle.predicting import Predicted
 from anaume.data import atomic_file
+from anaume.data.vectors import json_line
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.jobs.progress import progress_bar
 from anaume.jobs.sources import scan_sources
@@ -85,7 +85,10 @@ def predict_file(
                 if PREDICTION in example.fields:
                     raise DataError(f"{example.place}: the input has a column {PREDICTION!r}, which the output needs")
                 record = {**example.fields, PREDICTION: prediction.record()}
-                file.write((json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass"))
+                try:
+                    file.write(json_line(record))
+                except TypeError as error:
+                    raise DataError(f"{example.place}: a column can't be written as JSON: {error}") from error
             parts.append(_counts(predicted))
             advance(len(chunk))
     whole = _joined(parts)

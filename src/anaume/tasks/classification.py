@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,7 @@ from anaume.errors import DataError, SettingsError, nearest
 from anaume.model import classification_loss
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.task import Logits
-from anaume.tasks.texts import TextPrediction, TextTask, rows_of_examples
-from anaume.tokenization import Tokenizer
+from anaume.tasks.texts import TextPrediction, TextTask, label_order, refuse_unknown, rows_of_examples
 
 METRICS = ("accuracy", "f1", "macro_f1", "matthews")
 
@@ -76,8 +76,10 @@ class Classification(TextTask[ClassPrediction]):
             )
         if not 0.0 <= label_smoothing < 1.0:
             raise SettingsError(f"task.label_smoothing must be at least 0 and below 1; got {label_smoothing!r}")
-        if positive is not None and positive not in head.labels:
-            raise SettingsError(f"task.positive is {positive!r}; the labels are {', '.join(head.labels)}")
+        if positive is not None and (positive not in head.labels or len(head.labels) != 2):
+            raise SettingsError(
+                f"task.positive, one of two labels, is {positive!r}; the labels are {', '.join(head.labels)}"
+            )
         self.labels = head.labels
         self.metric = metric
         self.positive = positive
@@ -101,10 +103,10 @@ class Classification(TextTask[ClassPrediction]):
     ) -> Self:
         """Settle the classes: every label of the examples, sorted (numbers by value)."""
         counts = Counter(_label(example) for example in examples)
-        labels = sorted(counts, key=_sort_key)
+        labels = sorted(counts, key=label_order)
         if len(labels) < 2:
-            only = f"only {labels[0]!r}" if labels else "none"
-            raise DataError(f"{cls.name} needs at least two labels; {len(examples):,} training examples have {only}")
+            came = f", from {examples[0].place} on, have only {labels[0]!r}" if labels else " have none"
+            raise DataError(f"{cls.name} needs at least two labels; {len(examples):,} training examples{came}")
         head = HeadConfig(
             kind=cls.kind, labels=tuple(labels), pooling=pooling, head_layers=head_layers, dropout=dropout
         )
@@ -138,21 +140,7 @@ class Classification(TextTask[ClassPrediction]):
 
     def check_labels(self, examples: Sequence[TextExample]) -> None:
         """Refuse labels that the model does not know, with both lists."""
-        there = {_label(example) for example in examples}
-        if unknown := there - set(self.labels):
-            first = next(example for example in examples if _label(example) in unknown)
-            raise DataError(
-                f"{first.place}: the labels of the data and of the model differ: the data has "
-                f"{', '.join(sorted(there, key=_sort_key))}; the model knows {', '.join(self.labels)}"
-            )
-
-    def features(
-        self, examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int, *, learn: bool
-    ) -> Features:
-        """Return the rows; see `TextTask.features`."""
-        if learn:
-            self.check_labels(examples)
-        return super().features(examples, tokenizer, max_length, learn=learn)
+        refuse_unknown(examples, [(_label(example),) for example in examples], self.labels)
 
     def count(self, batch: TaskBatch) -> Tensor:
         """Return the number of units, or the sum of their weights."""
@@ -235,18 +223,26 @@ class PairClassification(Classification):
 
 
 def _score(metric: str, rows: npt.NDArray[np.float64], positive: int | None) -> float:
-    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+    """Return a score of (right, predicted) classes, out of their confusion matrix.
 
-    gold, said = rows[:, 0].astype(int), rows[:, 1].astype(int)
+    The numbers are scikit-learn's (0 where nothing was said or right), whose functions are not called: the bootstrap
+    asks thousands of times, and they warn of resamples with one class.
+    """
     if not len(rows):
         return 0.0
+    gold, said = rows.astype(np.int64).T
+    classes = int(rows.max()) + 1
+    table = np.bincount(gold * classes + said, minlength=classes * classes).reshape(classes, classes).astype(np.float64)
+    right, golds, saids, count = table.diagonal(), table.sum(axis=1), table.sum(axis=0), float(len(rows))
     if metric == "accuracy":
-        return float(accuracy_score(gold, said))
+        return float(right.sum() / count)
     if metric == "matthews":
-        return float(matthews_corrcoef(gold, said))
+        spread = (count * count - saids @ saids) * (count * count - golds @ golds)
+        return float((right.sum() * count - golds @ saids) / math.sqrt(spread)) if spread else 0.0
+    each = 2.0 * right / np.maximum(golds + saids, 1.0)
     if metric == "f1" and positive is not None:
-        return float(f1_score(gold == positive, said == positive, zero_division=0))
-    return float(f1_score(gold, said, average="macro", zero_division=0))
+        return float(each[positive]) if positive < classes else 0.0
+    return float(each[golds + saids > 0].mean())
 
 
 def _label(example: TextExample) -> str:
@@ -257,13 +253,6 @@ def _label(example: TextExample) -> str:
     raise DataError(
         f"{example.place}: expected one label; got {example.label!r:.60} (several labels: task multi-label)"
     )
-
-
-def _sort_key(label: str) -> tuple[int, float, str]:
-    try:
-        return (0, float(label), label)
-    except ValueError:
-        return (1, 0.0, label)
 
 
 def _weights(

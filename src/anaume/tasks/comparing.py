@@ -22,7 +22,7 @@ class Comparison:
     """The 95 % interval over resamples."""
     high: float
     p: float
-    """Two-sided: how often a resample says the opposite, or nothing, doubled."""
+    """Two-sided: twice the share of resamples that say the opposite, or nothing, this one counted in; never 0."""
     examples: int
     resamples: int
 
@@ -53,7 +53,7 @@ def compare(
     if not len(differences):
         raise SettingsError(f"{task.main} is not defined on these examples")
     low, high = np.percentile(differences, [2.5, 97.5])
-    against = min((differences <= 0).mean(), (differences >= 0).mean())
+    against = (1 + min((differences <= 0).sum(), (differences >= 0).sum())) / (1 + len(differences))
     return Comparison(
         metric=task.main,
         difference=task.score_of(one) - task.score_of(other),

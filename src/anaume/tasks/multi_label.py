@@ -17,7 +17,7 @@ from anaume.data.labelled import TextExample
 from anaume.errors import DataError, SettingsError
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.task import Logits
-from anaume.tasks.texts import TextPrediction, TextTask, rows_of_examples
+from anaume.tasks.texts import TextPrediction, TextTask, refuse_unknown, rows_of_examples
 
 METRICS = ("micro_f1", "macro_f1")
 
@@ -65,6 +65,8 @@ class MultiLabel(TextTask[LabelsPrediction]):
             raise SettingsError(
                 f"thresholds are for {', '.join(self.thresholds)}; the labels are {', '.join(self.labels)}"
             )
+        if not all(type(value) in (int, float) and 0.0 <= value <= 1.0 for value in self.thresholds.values()):
+            raise SettingsError(f"thresholds are probabilities, 0 to 1; got {self.thresholds}")
         self._cuts = np.array([self.thresholds[label] for label in self.labels])
 
     @classmethod
@@ -80,7 +82,8 @@ class MultiLabel(TextTask[LabelsPrediction]):
         """Settle the labels: all that occur, sorted."""
         labels = sorted({label for example in examples for label in _labels(example)})
         if not labels:
-            raise DataError(f"multi-label needs labels; none of {len(examples):,} training examples has one")
+            begin = f", from {examples[0].place} on," if examples else ""
+            raise DataError(f"multi-label needs labels; none of {len(examples):,} training examples{begin} has one")
         head = HeadConfig(
             kind=cls.kind, labels=tuple(labels), pooling=pooling, head_layers=head_layers, dropout=dropout
         )
@@ -99,6 +102,10 @@ class MultiLabel(TextTask[LabelsPrediction]):
     def restore(cls, head: HeadConfig, settings: Mapping[str, Any]) -> Self:
         """Return the task of a bundle."""
         return cls(head, **settings)
+
+    def check_labels(self, examples: Sequence[TextExample]) -> None:
+        """Refuse labels that the model does not know, with both lists."""
+        refuse_unknown(examples, [_labels(example) for example in examples], self.labels)
 
     def _targets(self, examples: Sequence[TextExample]) -> dict[str, npt.NDArray[np.generic]]:
         return {"labels": self._table(examples).astype(np.float32)}
@@ -129,7 +136,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
         """Take every label at or above its threshold."""
         predictions = []
         for (rows, spans), coverage in zip(rows_of_examples(logits, features), features.coverage, strict=True):
-            each = 1.0 / (1.0 + np.exp(-rows))
+            each = 0.5 * (1.0 + np.tanh(rows / 2.0))  # the sigmoid, without overflow
             mean = each.mean(axis=0)
             predictions.append(
                 LabelsPrediction(
@@ -222,4 +229,5 @@ def _best_threshold(probabilities: npt.NDArray[np.float64], gold: npt.NDArray[np
 def _labels(example: TextExample) -> tuple[str, ...]:
     if isinstance(example.label, tuple):
         return example.label
-    raise DataError(f"{example.place}: expected a list of labels; got {example.label!r:.60}")
+    one = " (one label a row: task classification)" if isinstance(example.label, str) else ""
+    raise DataError(f"{example.place}: expected a list of labels; got {example.label!r:.60}{one}")

@@ -59,6 +59,22 @@ def fit_task(kind: type[AnyTask], examples: Sequence[Any], options: Mapping[str,
     return kind.fit(examples, **options)
 
 
+def restored_task(name: str, head: HeadConfig, settings: Mapping[str, Any]) -> AnyTask:
+    """Return the task that a bundle says its head was trained for.
+
+    Raises SettingsError for another kind of head than the task's, and for settings that are not the task's.
+    """
+    kind = task_named(name)
+    if kind.kind != head.kind:
+        raise SettingsError(f"{name} is predicted by a {kind.kind} head; this is a {head.kind} head")
+    try:
+        return kind.restore(head, settings)
+    except SettingsError:
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise SettingsError(f"{name} can't have these settings, {dict(settings)!r:.80}: {error}") from error
+
+
 def read_examples(
     kind: type[AnyTask], paths: str | Path | Sequence[str | Path], *, labelled: bool, **reading: Any
 ) -> list[Any]:

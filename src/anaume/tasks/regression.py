@@ -59,6 +59,8 @@ class Regression(TextTask[NumberPrediction]):
         super().__init__(head, stride=stride)
         if metric not in METRICS:
             raise SettingsError(f"task.metric must be one of {', '.join(METRICS)}; got {metric!r}")
+        if not all(type(value) in (int, float) and math.isfinite(value) for value in (mean, spread)) or spread <= 0:
+            raise SettingsError(f"mean and spread must be numbers, the spread above 0; got {mean!r} and {spread!r}")
         self.mean, self.spread = mean, spread
         self.metric = metric
 
@@ -75,8 +77,8 @@ class Regression(TextTask[NumberPrediction]):
         """Settle the scale."""
         values = np.array([_value(example) for example in examples])
         if len(values) == 0 or values.min() == values.max():
-            came = "none" if len(values) == 0 else f"{values[0]:g} every time"
-            raise DataError(f"regression needs labels that differ; {len(values):,} training examples have {came}")
+            came = f", from {examples[0].place} on, have {values[0]:g} every time" if examples else " have none"
+            raise DataError(f"regression needs labels that differ; {len(values):,} training examples{came}")
         head = HeadConfig(kind=cls.kind, pooling=pooling, head_layers=head_layers, dropout=dropout)
         return cls(head, mean=float(values.mean()), spread=float(values.std()), **options)
 
@@ -94,10 +96,16 @@ class Regression(TextTask[NumberPrediction]):
         """Return the task of a bundle."""
         return cls(head, **settings)
 
+    def resumed(self, head: nn.Module) -> None:
+        """Take the labels' units out of a head that `finished` made: it goes on learning scaled numbers."""
+        dense = _last_layer(head)
+        with torch.no_grad():
+            dense.weight.div_(self.spread)
+            dense.bias.sub_(self.mean).div_(self.spread)
+
     def finished(self, head: nn.Module) -> Self:
         """Write the scale into the last linear layer; return the task without one."""
-        dense = head.get_submodule("dense")
-        assert isinstance(dense, nn.Linear)
+        dense = _last_layer(head)
         with torch.no_grad():
             dense.weight.mul_(self.spread)
             dense.bias.mul_(self.spread).add_(self.mean)
@@ -147,6 +155,12 @@ class Regression(TextTask[NumberPrediction]):
     def score_of(self, rows: npt.NDArray[np.float64]) -> float:
         """Return the main score of these rows; NaN where it is not defined."""
         return _correlation(self.metric, rows)
+
+
+def _last_layer(head: nn.Module) -> nn.Linear:
+    dense = head.get_submodule("dense")
+    assert isinstance(dense, nn.Linear)
+    return dense
 
 
 def _correlation(metric: str, rows: npt.NDArray[np.float64]) -> float:

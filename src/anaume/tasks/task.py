@@ -125,6 +125,9 @@ class Task(ABC, Generic[E, P]):
     def example(self, given: object, place: str) -> E:
         """Return what a user handed over as an example without labels. Raises DataError, beginning with `place`."""
 
+    def resumed(self, head: nn.Module) -> None:
+        """Change a trained head in place, before it goes on learning on this task's examples: undoes `finished`."""
+
     def finished(self, head: nn.Module) -> Self:
         """Return the task as it is once training is over; it may change the head in place for that."""
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -56,6 +56,8 @@ class TextTask(Task[TextExample, P]):
         self, examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int, *, learn: bool
     ) -> Features:
         """Return a row a text or pair, or a row a window; see `Task.features`."""
+        if learn:
+            self.check_labels(examples)
         rows: list[Encoding] = []
         owners: list[int] = []
         spans: list[Span | None] = []
@@ -94,6 +96,8 @@ class TextTask(Task[TextExample, P]):
 
     def _encoded(self, examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
         for example in examples:
+            if not isinstance(example, TextExample):
+                raise DataError(f"{example.place}: {self.name} reads a text or a pair a row; came {example!r:.60}")
             if self.pairs is not None and self.pairs != (example.pair is not None):
                 wanted, came = ("a pair", "one text") if self.pairs else ("one text", "a pair")
                 raise DataError(f"{example.place}: {self.name} reads {wanted} a row; came {came}")
@@ -110,6 +114,25 @@ class TextTask(Task[TextExample, P]):
     def _targets(self, examples: Sequence[TextExample]) -> dict[str, npt.NDArray[np.generic]]:
         """Return what is to be learned, arrays (examples, ...) by name."""
         raise NotImplementedError
+
+
+def refuse_unknown(examples: Sequence[TextExample], names: Sequence[Collection[str]], known: Sequence[str]) -> None:
+    """Raise DataError with both lists, at the first example one of whose labels (`names`) is none of the known ones."""
+    there = {name for own in names for name in own}
+    if unknown := there - set(known):
+        first = next(example for example, own in zip(examples, names, strict=True) if unknown & set(own))
+        raise DataError(
+            f"{first.place}: the labels of the data and of the model differ: the data has "
+            f"{', '.join(sorted(there, key=label_order))}; the model knows {', '.join(known)}"
+        )
+
+
+def label_order(label: str) -> tuple[int, float, str]:
+    """Return what labels are sorted by: numbers by value, then the others."""
+    try:
+        return (0, float(label), label)
+    except ValueError:
+        return (1, 0.0, label)
 
 
 def rows_of_examples(logits: Logits, features: Features) -> list[tuple[npt.NDArray[np.float64], list[Span | None]]]:

@@ -17,26 +17,32 @@ import torch
 from anaume.errors import DataError, SettingsError
 from anaume.training.folder import DECIDES, RESULT, SETTINGS
 from anaume.training.ranks import Ranks
-from anaume.training.settings import PretrainSettings
+from anaume.training.sections import SettingsTables
 from anaume.training.state import Progress
 
 _OF_A_MACHINE = "run.threads"  # how many cores it has changes no number of the run
 
 
 def require_one_run(
-    folder: Path, settings: PretrainSettings, source: Mapping[str, Any], ranks: Ranks, device: torch.device
+    folder: Path,
+    settings: SettingsTables,
+    source: Mapping[str, Any],
+    ranks: Ranks,
+    device: torch.device,
+    decides: Mapping[str, str] = DECIDES,
 ) -> None:
     """Raise SettingsError in every process when one of them was given another run than the first.
 
     settings  resolved, so that what a machine decided by itself is compared too
     source    what run.json will say
+    decides   what of it must be the same, and how a difference is called
     """
     if ranks.world == 1:
         return
     held = [(folder / name).exists() for name in (SETTINGS, RESULT)]
     if ranks.differ(_number(held), device):
         raise SettingsError(f"{folder} is not the same folder for all processes: it must lie on a disk that all see")
-    given: dict[str, Any] = {what: source[key] for key, what in DECIDES.items()}
+    given: dict[str, Any] = {what: source[key] for key, what in decides.items()}
     for section, values in settings.model_dump().items():
         given |= {f"{section}.{key}": value for key, value in values.items()}
     del given[_OF_A_MACHINE]
@@ -44,7 +50,7 @@ def require_one_run(
     if differ:
         raise SettingsError(
             f"the processes were not all given the same run: {', '.join(differ)}. Every machine needs the same line "
-            "and the same corpus; what was left to the machines (run.precision) can be given"
+            "and the same data; what was left to the machines (run.precision) can be given"
         )
 
 

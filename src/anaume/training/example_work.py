@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.ranks import Ranks
 from anaume.training.records import json_number
 from anaume.training.scoring import HeldOutExamples
-from anaume.training.state import Progress
+from anaume.training.state import CHECKPOINTS, Progress, checkpoints, step_of
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,6 @@ class ExampleWork:
     def __post_init__(self) -> None:
         self.stream = ExampleStream(len(self.features), self.settings.run.seed)
         self._best = BestWeights(self.folder)
-        self._spoken_of: deque[int | None] = deque(maxlen=self.settings.run.keep_checkpoints)
 
     @property
     def evaluations(self) -> int:
@@ -168,8 +166,7 @@ class ExampleWork:
 
     def checkpointed(self, progress: Progress) -> None:
         """Best weights that none of the kept checkpoints speaks of are removed."""
-        self._spoken_of.append(progress.best_step)
-        self._best.remove_all_but(self._spoken_of)
+        self._best.remove_unspoken(map(step_of, checkpoints(self.folder / CHECKPOINTS)))
 
     def _cut(self, units: Sequence[int]) -> Iterator[list[int]]:
         """Yield units together as long as their tokens fit the memory."""

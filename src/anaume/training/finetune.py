@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from anaume.bundle import Bundle
-from anaume.bundle.files import sha256_of
 from anaume.data import atomic_file
-from anaume.data.labelled import Example
-from anaume.engines import has_bfloat16, pick_device
+from anaume.data.labelled import Example, split_examples
+from anaume.engines import pick_device
 from anaume.errors import AnaumeWarning, DataError, SettingsError
-from anaume.logs import get_logger
-from anaume.tasks.features import Features
-from anaume.tasks.registry import AnyTask, fit_task, read_examples, task_named
+from anaume.tasks.registry import fit_task, read_examples, task_named
 from anaume.training.finetune_settings import FinetuneSettings
+from anaume.training.finetune_start import (
+    begun_seeds,
+    check_seeds,
+    hash_of_examples,
+    resolve,
+    rows_of,
+    seed_folder,
+    stored_settings,
+    told_of_files,
+    with_length,
+    with_seed,
+)
 from anaume.training.folder import BUNDLE
 from anaume.training.pretrain import stop_signals
 from anaume.training.ranks import joined
 from anaume.training.spread import Spread
-from anaume.training.tuning import Material, SeedResult, planned_steps, tune
-
-log = get_logger(__name__)
+from anaume.training.tuning import Material, SeedResult, tune
 
 REPORT = "report.json"
-EPOCHS, BATCH_ROWS = 3.0, 32
 _SPLIT_SEED = 20181011  # of the dev split: the same rows whatever the run's seed
-_CHUNK = 8192  # examples made into rows at once
+
+Files = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True)
@@ -74,11 +79,11 @@ class FinetuneReport:
 
 def finetune(
     task: str,
-    train: str | Path | Sequence[str | Path],
+    train: Files,
     out: str | Path,
     *,
     bundle: Bundle,
-    dev: str | Path | Sequence[str | Path] | None = None,
+    dev: Files | None = None,
     settings: FinetuneSettings | None = None,
     seeds: int = 3,
     device: str = "auto",
@@ -99,6 +104,7 @@ def finetune(
     is at, saved. Raises SettingsError for settings that don't fit or differ from those in `out`, DataError for a file,
     a row, or a full disk.
     """
+    begun_seeds(Path(out))  # refuses a folder of something else before anything is read
     kind = task_named(task)
     examples = read_examples(kind, train, labelled=True, **reading)
     if not examples:
@@ -108,7 +114,6 @@ def finetune(
         held_out = read_examples(kind, dev, labelled=True, **reading)
         if not held_out:
             raise DataError(f"{_names(dev)}: no examples to score on")
-    paths = [*_paths(train), *([] if dev is None else _paths(dev))]
     return finetune_examples(
         task,
         examples,
@@ -120,7 +125,7 @@ def finetune(
         device=device,
         report=report,
         begins=begins,
-        read=[{"name": Path(path).name, "sha256": sha256_of(Path(path))} for path in paths],
+        read=told_of_files([*_paths(train), *([] if dev is None else _paths(dev))]),
     )
 
 
@@ -142,23 +147,25 @@ def finetune_examples(
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise SettingsError(f"seeds must be a whole number and at least 1; got {seeds!r}")
     settings = FinetuneSettings() if settings is None else settings
-    kind = task_named(task)
-    folder = Path(out)
+    kind, folder = task_named(task), Path(out)
+    stored = stored_settings(folder)
     examples, held_out, dev_from = list(train), list(dev or ()), "none" if dev is None else "file"
     if dev is None and settings.data.dev_share > 0:
-        from anaume.data.labelled import split_examples
-
-        examples, held_out = split_examples(examples, settings.data.dev_share, _SPLIT_SEED)
-        dev_from = "split" if held_out else "none"
+        try:
+            examples, held_out = split_examples(examples, settings.data.dev_share, _SPLIT_SEED)
+        except DataError as error:
+            raise DataError(f"nothing can be held out: {error}; give dev examples, or data.dev_share=0") from error
+        dev_from = "split"
     fitted = fit_task(kind, examples, settings.task.given())
+    fitted.check_labels(held_out)
     with joined(pick_device(device)) as (ranks, target):
-        settings = _resolve(settings, bundle, target)
+        settings = resolve(settings, bundle, target, stored)
         assert settings.model.max_length is not None
-        features = _features(fitted, examples, bundle, settings.model.max_length)
+        features = rows_of(fitted, examples, bundle, settings.model.max_length)
         if features.notes:
             warnings.warn("; ".join(features.told), AnaumeWarning, stacklevel=2)
-        dev_features = _features(fitted, held_out, bundle, settings.model.max_length) if held_out else None
-        settings = _with_length(settings, len(features), held_out=bool(held_out))
+        dev_features = rows_of(fitted, held_out, bundle, settings.model.max_length) if held_out else None
+        settings = with_length(settings, len(features), held_out=bool(held_out))
         material = Material(
             task=fitted,
             features=features,
@@ -166,7 +173,7 @@ def finetune_examples(
             dev_features=dev_features,
             bundle=bundle,
             source={
-                "data": _hash_of(read, [*examples, *held_out]),
+                "data": hash_of_examples(examples, held_out),
                 "bundle": bundle.fingerprint,
                 "task": kind.name,
                 "ranks": ranks.world,
@@ -174,7 +181,7 @@ def finetune_examples(
             },
             data=read,
         )
-        results: list[SeedResult] = []
+        check_seeds(folder, settings, material.source)
         about = {
             "folder": folder,
             "task": kind.name,
@@ -187,12 +194,13 @@ def finetune_examples(
         }
         if begins is not None and ranks.first:
             begins(_report(about, []), settings)
+        results: list[SeedResult] = []
         with stop_signals() as asked:
             for seed in range(settings.run.seed, settings.run.seed + seeds):
                 result = tune(
-                    folder / f"seed-{seed}",
+                    seed_folder(folder, seed),
                     material,
-                    _with_seed(settings, seed),
+                    with_seed(settings, seed),
                     ranks=ranks,
                     device=target,
                     stop_asked=asked,
@@ -214,7 +222,7 @@ def _report(about: dict[str, Any], results: list[SeedResult]) -> FinetuneReport:
     done = bool(results) and all(result.finished for result in results)
     best = None
     if done:
-        best = max(results, key=lambda result: result.scores.get(metric) or float("-inf")).seed
+        best = max(results, key=lambda result: _rank(result.scores.get(metric))).seed  # the first of equals
     return FinetuneReport(
         **about,
         seeds=results,
@@ -224,70 +232,27 @@ def _report(about: dict[str, Any], results: list[SeedResult]) -> FinetuneReport:
     )
 
 
+def _rank(score: float | None) -> float:
+    return -math.inf if score is None else score
+
+
 def _keep_best(report: FinetuneReport) -> None:
     """Put the best seed's bundle where the result is looked for, and write the report."""
     if report.best_seed is None:
         return
-    Bundle.load(report.folder / f"seed-{report.best_seed}" / BUNDLE, device="cpu").save(report.bundle)
+    Bundle.load(seed_folder(report.folder, report.best_seed) / BUNDLE, device="cpu").save(report.bundle)
     told = {**asdict(report), "folder": report.folder.name}
     with atomic_file(report.folder / REPORT) as file:
         file.write((json.dumps(told, indent=1) + "\n").encode())
-
-
-def _hash_of(read: Sequence[Mapping[str, Any]], examples: Sequence[Example]) -> str:
-    """Return a hash of the files, or of the examples where they came from none."""
-    told = [one["sha256"] for one in read] if read else [repr(example) for example in examples]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
-
-
-def _features(task: AnyTask, examples: Sequence[Example], bundle: Bundle, max_length: int) -> Features:
-    """Return the rows of all examples, made part by part."""
-    chunks = [examples[start : start + _CHUNK] for start in range(0, len(examples), _CHUNK)]
-    return Features.joined([task.features(chunk, bundle.tokenizer, max_length, learn=True) for chunk in chunks])
-
-
-def _resolve(settings: FinetuneSettings, bundle: Bundle, device: torch.device) -> FinetuneSettings:
-    """Return the settings with what was left to machine and bundle written down."""
-    run, longest = settings.run, bundle.config.max_position_embeddings
-    max_length = settings.model.max_length or bundle.embedding.max_length
-    if max_length > longest:
-        raise SettingsError(f"model.max_length is {max_length}; the bundle takes {longest} tokens")
-    values = [f"model.max_length={max_length}"]
-    if run.precision == "auto":
-        values.append(f"run.precision={'bfloat16' if has_bfloat16(device) else 'float32'}")
-    if run.threads is None:
-        values.append(f"run.threads={torch.get_num_threads()}")
-    if run.batch_rows is None:
-        values.append(f"run.batch_rows={BATCH_ROWS}")
-    return settings.with_values(values)
-
-
-def _with_length(settings: FinetuneSettings, units: int, *, held_out: bool) -> FinetuneSettings:
-    """Return the settings with the number of steps and of evaluations written down."""
-    run = settings.run
-    if run.epochs is None and run.steps is None and run.minutes is None:
-        settings = settings.with_values([f"run.epochs={EPOCHS}"])
-    evaluations = run.evaluations
-    if evaluations is None:
-        rounds = settings.run.epochs or (settings.run.steps or 0) * (run.batch_rows or 1) / max(units, 1)
-        evaluations = max(1, round(rounds)) if run.minutes is None else 5
-    steps = planned_steps(settings, units)
-    values = [f"run.evaluations={evaluations if held_out else 0}"]
-    values += [] if steps is None else ["run.epochs=none", f"run.steps={steps}"]
-    return settings.with_values(values)
-
-
-def _with_seed(settings: FinetuneSettings, seed: int) -> FinetuneSettings:
-    return settings.with_values([f"run.seed={seed}"])
 
 
 def _told(report: Callable[[int, dict[str, Any]], None], seed: int) -> Callable[[dict[str, Any]], None]:
     return lambda row: report(seed, row)
 
 
-def _paths(given: str | Path | Sequence[str | Path]) -> list[str | Path]:
+def _paths(given: Files) -> list[str | Path]:
     return [given] if isinstance(given, str | Path) else list(given)
 
 
-def _names(given: str | Path | Sequence[str | Path]) -> str:
+def _names(given: Files) -> str:
     return ", ".join(map(str, _paths(given)))

@@ -26,9 +26,9 @@ from typing import Any
 
 from anaume.data import atomic_file
 from anaume.errors import AnaumeWarning, DataError, SettingsError
-from anaume.training.loop import CHECKPOINTS
 from anaume.training.sections import SettingsTables
 from anaume.training.settings import PretrainSettings
+from anaume.training.state import CHECKPOINTS
 
 SETTINGS, SOURCE, RESULT, BUNDLE = "settings.toml", "run.json", "result.json", "bundle"
 

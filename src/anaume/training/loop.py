@@ -23,12 +23,10 @@ from anaume.training.ranks import Ranks
 from anaume.training.records import Records, json_number
 from anaume.training.schedule import learning_rate_factor
 from anaume.training.sections import LoopSettings
-from anaume.training.state import Progress, save_checkpoint
+from anaume.training.state import CHECKPOINTS, Progress, save_checkpoint
 from anaume.training.work import Targets, Work
 
 log = get_logger(__name__)
-
-CHECKPOINTS = "checkpoints"
 
 _MOST_SKIPPED = 20  # steps in a row that are not finite: then the run is lost, whatever the setting
 

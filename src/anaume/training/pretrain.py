@@ -46,7 +46,7 @@ from anaume.training.folder import (
     stored_settings,
     write_result,
 )
-from anaume.training.loop import CHECKPOINTS, Run, train
+from anaume.training.loop import Run, train
 from anaume.training.measuring import settle
 from anaume.training.optimizer import build_optimizer
 from anaume.training.progress import Landmarks
@@ -54,7 +54,7 @@ from anaume.training.ranks import Ranks, joined
 from anaume.training.records import METRICS, Records, read_journal, read_lines
 from anaume.training.settings import PretrainSettings
 from anaume.training.start import build_loss, build_model, build_stream, computing, is_open, longest_row, resolve
-from anaume.training.state import Progress, checkpoints, load_checkpoint
+from anaume.training.state import CHECKPOINTS, Progress, checkpoints, load_checkpoint
 from anaume.training.tensorboard import EventsFile, require_tensorboard
 from anaume.training.trial_text import TrialText
 

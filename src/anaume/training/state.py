@@ -26,6 +26,8 @@ from anaume.model import Bert
 
 log = get_logger(__name__)
 
+CHECKPOINTS = "checkpoints"
+"""Where they lie in the folder of a run."""
 _NAME = re.compile(r"step-(\d{8,})\.pt")
 
 
@@ -110,10 +112,11 @@ def checkpoints(folder: Path) -> list[Path]:
     """Return the checkpoints of a run, oldest first."""
     if not folder.is_dir():
         return []
-    return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), key=_step)
+    return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), key=step_of)
 
 
-def _step(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """Return the step a checkpoint was written at."""
     found = _NAME.fullmatch(path.name)
     assert found is not None
     return int(found[1])

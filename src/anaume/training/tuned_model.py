@@ -12,21 +12,26 @@ from anaume.bundle import Bundle
 from anaume.config import HeadConfig
 from anaume.errors import SettingsError
 from anaume.model import Bert
+from anaume.tasks.registry import AnyTask
 from anaume.training.finetune_settings import FinetuneSettings
 
 _POOLER = "pooler."
 _EMBEDDINGS = "embeddings."
 
 
-def tuned_model(settings: FinetuneSettings, bundle: Bundle, head: HeadConfig) -> tuple[Bert, list[str]]:
+def tuned_model(settings: FinetuneSettings, bundle: Bundle, task: AnyTask) -> tuple[Bert, list[str]]:
     """Return a model of the bundle's weights with the task's head, and what is to be said of it; the bundle stays.
 
     A head of the same kind and labels goes on learning; any other is drawn by the seed, as are a pooler that the head
     needs and the bundle has not, and the top `model.reinit_layers` layers.
 
-    Raises SettingsError for a causal bundle, or more layers to draw than there are.
+    Raises SettingsError for a head that reads [CLS] of a causal bundle, or more layers to draw than there are.
     """
-    config, chosen = bundle.config, settings.model
+    config, chosen, head = bundle.config, settings.model, task.head
+    if config.causal and head.needs_pooler:
+        raise SettingsError(
+            "the bundle is causal: [CLS], the first token, sees nothing of the text; task.pooling=mean can be trained"
+        )
     if chosen.reinit_layers > config.num_hidden_layers:
         raise SettingsError(f"model.reinit_layers is {chosen.reinit_layers}; the bundle has {config.num_hidden_layers}")
     if chosen.dropout is not None:
@@ -46,6 +51,8 @@ def tuned_model(settings: FinetuneSettings, bundle: Bundle, head: HeadConfig) ->
         return tensor if name.startswith(tuple(anew)) or name not in own else own[name]
 
     model.load_state_dict({name: weight(name, tensor) for name, tensor in drawn.items()})
+    if same_head:
+        task.resumed(model.heads[head.kind])
     _freeze(model, chosen.frozen)
     return model, _said(bundle, model, head, same_head, chosen.reinit_layers)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -20,28 +19,27 @@ from anaume.bundle.parts import BundleParts, TaskEntry
 from anaume.bundle.record import TrainingStage
 from anaume.config import EmbeddingConfig
 from anaume.data import atomic_file
-from anaume.errors import DataError
+from anaume.errors import DataError, SettingsError
 from anaume.logs import get_logger
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask
+from anaume.training.agreement import require_one_run, require_one_step
 from anaume.training.best import BestWeights
 from anaume.training.clock import Clock, Patience, StepClock, Stopwatch, WallClock
 from anaume.training.example_work import ExampleLoss, ExampleWork
 from anaume.training.finetune_settings import FinetuneSettings
+from anaume.training.finetune_start import DECIDES
 from anaume.training.folder import BUNDLE, RESULT, begin_folder, check_folder, locked
-from anaume.training.loop import CHECKPOINTS, Run, train
+from anaume.training.loop import Run, train
 from anaume.training.optimizer import build_optimizer
 from anaume.training.ranks import Ranks
 from anaume.training.records import Records
 from anaume.training.scoring import HeldOutExamples
 from anaume.training.start import computing
-from anaume.training.state import Progress, checkpoints, load_checkpoint
+from anaume.training.state import CHECKPOINTS, Progress, checkpoints, load_checkpoint
 from anaume.training.tuned_model import as_dtype, learning_scale, tuned_model
 
 log = get_logger(__name__)
-
-DECIDES = {"data": "other data", "bundle": "another starting bundle", "task": "another task"}
-"""What of run.json must be the same to go on."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +89,18 @@ def tune(
     report: Callable[[dict[str, Any]], None] | None = None,
 ) -> SeedResult:
     """Train one seed (run.seed) in its folder; `settings` are resolved. See `finetune` for what is raised."""
+    require_one_run(folder, settings, material.source, ranks, device, DECIDES)
     check_folder(folder, settings, material.source, DECIDES)
     if (done := _read_result(folder)) is not None:
         return done
     task, seed = material.task, settings.run.seed
+    assert settings.run.batch_rows is not None
+    if settings.run.batch_rows < ranks.world:
+        raise SettingsError(f"run.batch_rows is {settings.run.batch_rows}, fewer than the {ranks.world} processes")
     dtype = as_dtype(settings.run.precision)
     pad_id = material.bundle.tokenizer.pad_id
     with computing(settings, device):
-        model, said = tuned_model(settings, material.bundle, task.head)
+        model, said = tuned_model(settings, material.bundle, task)
         model.to(device)
         optimizer = build_optimizer(
             model, settings.optimizer, scale=learning_scale(model, settings.optimizer.layer_decay)
@@ -122,8 +124,11 @@ def tune(
         with locked(folder) if ranks.first else nullcontext():
             saved = checkpoints(folder / CHECKPOINTS)
             progress = load_checkpoint(saved[-1], model, optimizer, device) if saved else Progress()
-            if not saved and ranks.first:
-                log.debug("seed %d: %s", seed, "; ".join(said))
+            require_one_step(progress, ranks, device)
+            if ranks.first:
+                BestWeights(folder).remove_after(progress.step)
+                told = f"goes on at step {progress.step:,}" if saved else "; ".join(said)
+                log.info("seed %d: %s", seed, told)
             stopwatch = Stopwatch(progress.seconds)
             with Records(
                 folder if ranks.first else None,
@@ -162,9 +167,9 @@ def tune(
             )
             if ranks.first and progress.finished:
                 result = _finish(folder, material, settings, model, dev, result)
-                for file in saved if not checkpoints(folder / CHECKPOINTS) else checkpoints(folder / CHECKPOINTS):
+                for file in checkpoints(folder / CHECKPOINTS):
                     file.unlink(missing_ok=True)
-                BestWeights(folder).remove_all_but(())
+                BestWeights(folder).remove()
             return result
 
 
@@ -212,18 +217,6 @@ def _finish(
     with atomic_file(folder / RESULT) as file:
         file.write((json.dumps(asdict(result), indent=1) + "\n").encode())
     return result
-
-
-def planned_steps(settings: FinetuneSettings, units: int) -> int | None:
-    """Return how many steps a run has; None for one that goes by the clock."""
-    run = settings.run
-    if run.minutes is not None:
-        return None
-    if run.steps is not None:
-        return run.steps
-    assert run.epochs is not None
-    assert run.batch_rows is not None
-    return max(1, math.ceil(run.epochs * units / run.batch_rows))
 
 
 def _clock(settings: FinetuneSettings, stopwatch: Stopwatch, progress: Progress) -> Clock:
