@@ -65,3 +65,13 @@ def tiny_bundle_dir(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer_dir
     folder = tmp_path_factory.mktemp("bundle") / "tiny-bundle"
     Bundle.new(tokenizer, config, heads=["mlm"], embedding=embedding).save(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tuned_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a tiny fine-tuning of two classes made, "m" in a folder beside its train.tsv and dev.tsv; only read."""
+    from tiny_tuned import tiny_finetune
+
+    folder = tmp_path_factory.mktemp("tuned")
+    tiny_finetune(folder, "m", "run.steps=20", "run.evaluations=2", "optimizer.learning_rate=0.01")
+    return folder / "m"

@@ -125,7 +125,7 @@ def test_stopped_and_resumed_ends_where_the_uninterrupted_run_ends(
 def stop_at(monkeypatch: pytest.MonkeyPatch, asked: threading.Event) -> None:
     from contextlib import nullcontext
 
-    monkeypatch.setattr(SETUP, "_stop_signals", lambda: nullcontext(asked.is_set))
+    monkeypatch.setattr(SETUP, "stop_signals", lambda: nullcontext(asked.is_set))
 
 
 def test_it_is_exact_in_the_long_part_too(corpus: Path, tmp_path: Path) -> None:
