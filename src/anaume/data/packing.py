@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-PACKED = 128
+PACKED = 64
 """Tokens of a packed row, where no single row is longer: attention costs tokens x this, and it is little up to here."""
 
 
