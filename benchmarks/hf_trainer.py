@@ -59,7 +59,7 @@ def train(
         transformers.utils.logging.disable_progress_bar()
         torch.set_num_threads(settings.run.threads or torch.get_num_threads())
         torch.manual_seed(settings.run.seed)
-        watch = _watch(transformers, folder / "seconds.json", each_step)
+        watch = watched(transformers, folder / "seconds.json", each_step)
         trainer = transformers.Trainer(
             model=transformers.BertForMaskedLM(_config(transformers, tokenizer, settings)),
             args=_arguments(transformers, folder / "checkpoints", settings),
@@ -72,7 +72,7 @@ def train(
         )
         trainer.remove_callback(transformers.PrinterCallback)
         with watch.signals():
-            trainer.train(resume_from_checkpoint=_last_checkpoint(folder / "checkpoints"))
+            trainer.train(resume_from_checkpoint=last_checkpoint(folder / "checkpoints"))
         if trainer.state.global_step < settings.run.steps:
             return None
         tokenizer.save(out)
@@ -166,7 +166,7 @@ class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
         }
 
 
-def _last_checkpoint(folder: Path) -> str | None:
+def last_checkpoint(folder: Path) -> str | None:
     """Return the newest whole checkpoint; its state is written last. What a kill left half written is removed."""
     found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     while found and not (found[-1] / "trainer_state.json").exists():
@@ -174,7 +174,7 @@ def _last_checkpoint(folder: Path) -> str | None:
     return str(found[-1]) if found else None
 
 
-def _watch(transformers: Any, kept: Path, each_step: Callable[[int], None] | None) -> Any:
+def watched(transformers: Any, kept: Path, each_step: Callable[[int], None] | None) -> Any:
     """Return a callback that saves by the clock, counts seconds over all sittings, and stops when it is asked to."""
 
     class Watch(transformers.TrainerCallback):  # type: ignore[misc,name-defined]
@@ -195,6 +195,10 @@ def _watch(transformers: Any, kept: Path, each_step: Callable[[int], None] | Non
                 each_step(state.global_step)
             control.should_training_stop |= self._asked
             control.should_save = self._asked or time.monotonic() - self._saved > SECONDS_BETWEEN_SAVES
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if self._asked:  # a stop in the midst of an epoch is not its end
+                control.should_evaluate = control.should_save = False
 
         def on_save(self, *_: Any, **__: Any) -> None:
             self._saved = time.monotonic()

@@ -10,22 +10,43 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from anaume.errors import AnaumeError, nearest
 from benchmarks import harness
 from benchmarks.harness import say
-from benchmarks.study import Row, Study
+from benchmarks.study import Study
 
 Page = Callable[[Study], str]
 
 
+class AnyStudy(Protocol):
+    """Rows of any kind, each with a name, that can be run and kept; `Study` says what each of these is."""
+
+    @property
+    def rows(self) -> Sequence[Any]: ...
+
+    def state(self, row: Any) -> str: ...
+
+    def minutes(self, row: Any) -> float | None: ...
+
+    def forget(self, name: str) -> None: ...
+
+    def run(self, row: Any, *, threads: int | None = None) -> dict[str, Any] | None: ...
+
+    def measure_rates(self, rows: Sequence[Any], *, rounds: int, seconds: float, fresh: bool = False) -> None: ...
+
+
+S = TypeVar("S", bound=AnyStudy)
+
+
 def main(
     description: str | None,
-    study: Study,
-    page: Page,
+    study: S,
+    page: Callable[[S], str],
     *,
-    quick: Callable[[], tuple[Study, Page]],
-    others: Mapping[str, Page] | None = None,
+    quick: Callable[[], tuple[S, Callable[[S], str]]],
+    others: Mapping[str, Callable[[S], str]] | None = None,
     argv: Sequence[str] | None = None,
 ) -> None:
     """Do what the command line asks for, then make the page.
@@ -83,19 +104,20 @@ def main(
             harness.publish(other(study), out)
 
 
-def run(study: Study, rows: Sequence[Row], threads: int | None = None) -> bool:
+def run(study: AnyStudy, rows: Sequence[Any], threads: int | None = None) -> bool:
     """Run the rows that are not done; False if it was stopped."""
     for row in rows:
         state = study.state(row)
         if state == "done":
             continue
         if state == "no rate":
-            say(f"{row.name}: not run: nothing tells what {row.minutes:g} minutes are worth; measure with --rates")
+            say(f"{row.name}: not run: nothing tells the seconds a step; measure with --rates")
             continue
         if state == "changed":
             say(f"{row.name}: not run: kept under another definition; --fresh {row.name} forgets that one")
             continue
-        say(f"{row.name}: {row.minutes:g} minutes' worth")
+        worth = study.minutes(row)
+        say(f"{row.name}: " + ("begins" if worth is None else f"{worth:.3g} minutes' worth"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             line = study.run(row, threads=threads)
@@ -105,12 +127,20 @@ def run(study: Study, rows: Sequence[Row], threads: int | None = None) -> bool:
     return True
 
 
-def listing(study: Study, rows: Sequence[Row]) -> str:
+def listing(study: AnyStudy, rows: Sequence[Any]) -> str:
     """Return a line a row: its state, the minutes it needs, its name; and the sum of what is missing."""
-    states = [study.state(row) for row in rows]
-    lines = [f"{state:8}  {row.minutes:6g} min  {row.name}" for state, row in zip(states, rows, strict=True)]
-    left = sum(row.minutes for state, row in zip(states, rows, strict=True) if state != "done")
-    return "\n".join([*lines, f"{states.count('done')} of {len(rows)} done; the others need {left:g} minutes"])
+    states = {row.name: study.state(row) for row in rows}
+    minutes = {row.name: study.minutes(row) for row in rows}
+    lines = [f"{state:8}  {_told(minutes[name]):>6} min  {name}" for name, state in states.items()]
+    left = [minutes[name] for name, state in states.items() if state != "done"]
+    unknown = "" if None not in left else f", and {left.count(None)} of them an unknown time"
+    done = len(states) - len(left)
+    needed = sum(worth for worth in left if worth is not None)
+    return "\n".join([*lines, f"{done} of {len(states)} done; the others need {needed:.4g} minutes{unknown}"])
+
+
+def _told(minutes: float | None) -> str:
+    return "?" if minutes is None else f"{minutes:.3g}"
 
 
 def _stop_after(seconds: float) -> None:

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anaume.bundle import Bundle
-from anaume.data import atomic_file, open_corpus
+from anaume.data import open_corpus
 from anaume.errors import SettingsError
 from anaume.training import PretrainSettings, pretrain
 from anaume.training.records import METRICS, read_lines
 from benchmarks import corpora, harness, hf_trainer
-from benchmarks.rates import WARM_UP, Rates, machine, pace
+from benchmarks.kept import PLAN, KeptRows, circumstances, read_plan, refuse_changed, write_plan
+from benchmarks.rates import WARM_UP, Rates, pace
 
 RUNS = harness.KEPT / "runs"
 ROWS = harness.ROOT / "docs" / "benchmarks" / "rows"
@@ -95,26 +96,32 @@ class Study:
         self._score = score
         self.rates = Rates() if rates is None else rates
         self._runs = runs / name
-        self.path = kept / f"{name}.jsonl"
-        self._results = {line["row"]["name"]: line for line in read_lines(self.path)} if self.path.exists() else {}
+        self.kept = KeptRows(kept / f"{name}.jsonl")
+
+    @property
+    def path(self) -> Path:
+        """Where the results are kept."""
+        return self.kept.path
 
     def result(self, row: Row) -> dict[str, Any] | None:
         """Return what is kept of a row as it is defined now; None where there is nothing."""
-        line = self._results.get(row.name)
-        return line if line is not None and line["row"] == row.definition else None
+        return self.kept.result(row)
+
+    def minutes(self, row: Row) -> float | None:
+        """Return the minutes a row is worth."""
+        return row.minutes
 
     def state(self, row: Row) -> str:
         """Return "done", "changed" (kept under another definition), "begun", "missing", or "no rate"."""
-        if row.name in self._results:
+        if row.name in self.kept:
             return "done" if self.result(row) else "changed"
-        if (self._runs / row.name / "plan.json").exists():
+        if (self._runs / row.name / PLAN).exists():
             return "begun"
         return "missing" if self.rates.seconds(row.pace) is not None else "no rate"
 
     def forget(self, name: str) -> None:
         """Forget a row's result and its run."""
-        if self._results.pop(name, None) is not None:
-            self._write(without=name)
+        self.kept.forget(name)
         shutil.rmtree(self._runs / name, ignore_errors=True)
 
     def run(self, row: Row, *, threads: int | None = None) -> dict[str, Any] | None:
@@ -126,7 +133,7 @@ class Study:
         Raises SettingsError for a row without a rate, or kept or begun under another definition.
         """
         if self.state(row) == "changed":
-            raise SettingsError(f"{row.name}: kept under another definition; --fresh {row.name} forgets that one")
+            raise refuse_changed(row)
         if (done := self.result(row)) is not None:
             return done
         folder = self._runs / row.name
@@ -151,13 +158,9 @@ class Study:
             "curve": trained["curve"],
             "scores": scores,
             "overlap": corpora.overlap(row.corpus),
-            "date": time.strftime("%Y-%m-%d"),
-            "commit": harness.commit(),
-            "machine": machine(),
-            "versions": harness.versions(),
+            **circumstances(),
         }
-        self._results[row.name] = line
-        self._write()
+        self.kept.put(line)
         shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)  # the bundle stays
         return line
 
@@ -172,34 +175,17 @@ class Study:
 
     def _plan(self, row: Row, folder: Path, threads: int | None) -> dict[str, Any]:
         """Return steps, seconds a step and threads, written down once: nothing changes a run that has begun."""
-        path = folder / "plan.json"
-        if path.exists():
-            plan: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if plan["row"] != row.definition:
-                raise SettingsError(f"{row.name}: begun under another definition; --fresh {row.name} forgets that run")
-            return plan
+        if (begun := read_plan(folder, row)) is not None:
+            return begun
         seconds = self.rates.seconds(row.pace)
         if seconds is None:
             raise SettingsError(f"{row.name}: nothing tells what its minutes are worth; measure with --rates first")
         plan = {
-            "row": row.definition,
             "steps": max(1, round(60 * row.minutes / seconds)),
             "seconds_a_step": seconds,
             "threads": row.pretrain_settings().run.threads if threads is None else threads,
         }
-        folder.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as file:
-            file.write(json.dumps(plan).encode())
-        return plan
-
-    def _write(self, *, without: str | None = None) -> None:
-        """Write all results, those included that another process has added since this one read them."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        added = read_lines(self.path) if self.path.exists() else []
-        self._results = {line["row"]["name"]: line for line in added if line["row"]["name"] != without} | self._results
-        with atomic_file(self.path) as file:
-            for line in self._results.values():
-                file.write((json.dumps(line) + "\n").encode())
+        return write_plan(folder, row, plan)
 
 
 def train(row: Row, steps: int, corpus: Path, folder: Path, *, threads: int) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import corpora, rates, scores, study
+from benchmarks import corpora, kept, rates, scores
 from benchmarks.corpora import Text
 from benchmarks.rates import Rates
 from benchmarks.study import Row, Study
@@ -20,7 +20,7 @@ def small_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpora, "CORPORA", tmp_path / "corpora")
     monkeypatch.setattr(corpora, "EVALUATION", {})
     monkeypatch.setitem(corpora.TEXTS, "made", Text({"all": lambda tell: iter(documents(60))}, held_out=0.2))
-    for module in (study, rates):
+    for module in (kept, rates):
         monkeypatch.setattr(module, "machine", lambda: "a machine")
 
 

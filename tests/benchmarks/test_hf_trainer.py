@@ -28,12 +28,12 @@ def test_settings_it_has_no_like_of_are_refused(setting, tmp_path):
 
 
 def test_of_the_checkpoints_the_newest_whole_one_is_taken(tmp_path):
-    assert hf_trainer._last_checkpoint(tmp_path) is None
+    assert hf_trainer.last_checkpoint(tmp_path) is None
     for step in (9, 10, 11):
         (tmp_path / f"checkpoint-{step}").mkdir()
     for step in (9, 10):
         (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
-    assert hf_trainer._last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert hf_trainer.last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
     assert not (tmp_path / "checkpoint-11").exists(), "what a kill left half written"
 
 

@@ -20,7 +20,8 @@ ROWS = minutes.rows(PLAN)
 
 def study(tmp_path, results=()):
     made = Study("minutes", ROWS, None, rates=Rates(tmp_path / "rates.jsonl"), kept=tmp_path)
-    made._results = {line["row"]["name"]: line for line in results}
+    for line in results:
+        made.kept.put(line)
     return made
 
 
@@ -105,7 +106,7 @@ def test_the_demos_sweep_is_shown_best_first(tmp_path):
     made = Study("demo_sweep", rows, None, rates=Rates(tmp_path / "rates.jsonl"), kept=tmp_path)
     for row, top5 in ((rows[3], 0.25), (rows[7], 0.35)):
         own = {"top1": 0.1, "top5": top5, "commonest_top5": 0.2, "floor": 6.2}
-        made._results[row.name] = line(row, 5.0, scores=own)
+        made.kept.put(line(row, 5.0, scores=own))
     page = demo_sweep.make_page(made)
     assert page.index(rows[7].name) < page.index(rows[3].name)
     assert "35.0% | +15.0% |" in page
