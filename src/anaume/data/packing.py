@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-PACKED = 64
+PACKED = 128
 """Tokens of a packed row, where no single row is longer: attention costs tokens x this, and it is little up to here."""
+_STEP = 32
+"""Widths are a multiple of this: kernels are half as fast on odd ones (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def pack(token_ids: Sequence[NDArray[np.integer]], segment_ids: Sequence[NDArray
     """Pack rows, the longest first, each into the first packed row that has room."""
     lengths = np.array([len(row) for row in token_ids], dtype=np.int64)
     longest = int(lengths.max(initial=1))
-    width = min(max(longest, PACKED), max(int(lengths.sum()), 1))
+    width = _STEP * -(-min(max(longest, PACKED), max(int(lengths.sum()), 1)) // _STEP)
     placed, used = _first_fit(lengths, width)
     shape = (len(used), width)
     tokens = np.full(shape, pad_id, dtype=np.int64)
