@@ -140,11 +140,14 @@ def _differences(table: Table, pairs: Pairs) -> str:
 
 def _times(study: FinetuneStudy, table: Table) -> str:
     kinds = [kind for kind in _kinds(table) if kind != "ours-same-time"]
+    timed = {data: {kind: own[kind][:1] for kind in kinds} for data, own in table.items()}
+    if len(timed) > 1:
+        timed["all"] = {kind: [row for own in timed.values() for row in own[kind]] for kind in kinds}
     lines = []
-    for data, own in table.items():
-        theirs, cells = _seconds(study, own["trainer"][:1]), []
+    for data, own in timed.items():
+        theirs, cells = _seconds(study, own["trainer"]), []
         for kind in kinds:
-            seconds = _seconds(study, own[kind][:1])
+            seconds = _seconds(study, own[kind])
             share = "" if seconds is None or theirs is None else f" ({seconds / theirs:.2f})"
             cells.append("not measured yet" if seconds is None else f"{seconds:,.0f}{share}")
         lines.append([data, *cells])

@@ -311,6 +311,7 @@ def test_numbers_stand_where_they_belong(make_study: Callable[..., FinetuneStudy
     # 188 steps, three evaluations of 10 batches at half a step's seconds, and one more of ours in float32
     ours, theirs = 188 + 3 * 5.0 + 10.0, 4 * 188 + 3 * 20.0
     assert f"| MRPC | {ours:,.0f} ({ours / theirs:.2f}) | {theirs:,.0f} (1.00) | not measured yet |" in page
+    assert "| all | not measured yet |" in page, "a sum without its parts would be none"
     assert "| MRPC | pair-classification | 2,000 | 320 | 7 | 25.0% | 1e-4 | 128 | nothing known |" in page
     assert f"| `{rows['ours'][2].name}` | 188 | 63 | 0.700 / 0.100 | 84.00 |" in page
     kept_ = make_study()
