@@ -35,7 +35,9 @@ def test_every_token_is_there_once_and_the_way_back_is_exact(lengths: list[int])
     assert packed.places.size == 0 or 0 <= packed.places.min() <= packed.places.max() < packed.token_ids.size
 
 
-@pytest.mark.parametrize(("lengths", "shape"), [([100, 60, 28], (2, 128)), ([300, 20], (1, 320)), ([301, 20], (2, 320)), ([5, 4], (1, 32))])
+@pytest.mark.parametrize(
+    ("lengths", "shape"), [([100, 60, 28], (2, 128)), ([300, 20], (1, 320)), ([301, 20], (2, 320)), ([5, 4], (1, 32))]
+)
 def test_rows_are_as_wide_as_they_must_be(lengths: list[int], shape: tuple[int, int]) -> None:
     packed = pack([np.ones(length, int) for length in lengths], [np.zeros(length, int) for length in lengths], PAD)
     assert packed.token_ids.shape == shape

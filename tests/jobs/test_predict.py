@@ -161,3 +161,22 @@ def test_a_million_rows_need_no_more_memory_than_some(tmp_path: Path, tuned_dir:
             assert sum(1 for _ in file) == rows
     print("peak MiB", peaks)
     assert peaks[1] < peaks[0] + 60
+
+
+@pytest.mark.filterwarnings("ignore:.*unknown to the vocabulary")  # the questions' own words
+def test_answers_go_to_the_file_that_the_official_evaluation_reads(tmp_path: Path, bundle: Bundle) -> None:
+    questions = tiny_bundle("span")
+    rows = [{"id": f"q{number}", "question": "the dog ?", "context": text} for number, text in enumerate(texts(4))]
+    source = write_json(tmp_path / "in.jsonl", rows)
+    predict_file(questions, source, tmp_path / "out.json")
+    answers = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    predict_file(questions, source, tmp_path / "out.jsonl")
+    assert answers == {
+        f"q{number}": line["prediction"]["answer"] for number, line in enumerate(lines(tmp_path / "out.jsonl"))
+    }
+    write_json(tmp_path / "twice.jsonl", [*rows, rows[0]])
+    with pytest.raises(DataError, match="the id 'q0' is another question's too"):
+        predict_file(questions, tmp_path / "twice.jsonl", tmp_path / "no.json")
+    assert not (tmp_path / "no.json").exists()
+    with pytest.raises(SettingsError, match=r"name a \.jsonl file"):
+        predict_file(bundle, source, tmp_path / "no.json")

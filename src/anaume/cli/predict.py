@@ -41,7 +41,13 @@ def _predict(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files; - is stdin.", show_default=False)],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="A .jsonl file. Without it: stdout.", show_default=False),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="A .jsonl file (answers: also .json, as SQuAD's evaluation reads them). Without it: stdout.",
+            show_default=False,
+        ),
     ] = None,
     precision: Precision = "float32",
     reading: options.LabelledReading = options.NO_LABELLED_READING,

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -18,11 +18,15 @@ import numpy as np
 from anaume.bundle import Bundle
 from anaume.bundle.predicting import Predicted
 from anaume.data import atomic_file
+from anaume.data.labelled import Example, QuestionExample
 from anaume.data.vectors import json_line
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.jobs.progress import progress_bar
 from anaume.jobs.sources import scan_sources
+from anaume.tasks.answers import AnswerPrediction
+from anaume.tasks.question_answering import QuestionAnswering
 from anaume.tasks.registry import stream_examples
+from anaume.tasks.task import Prediction
 
 CHUNK = 2048
 """Examples read, predicted and written at once."""
@@ -59,7 +63,8 @@ def predict_file(
 ) -> PredictSummary:
     """Predict every row of files, in order, in bounded memory, as JSON lines: its columns, and "prediction".
 
-    out      a .jsonl file, which appears whole when all is done; None = stdout
+    out      a .jsonl file, which appears whole when all is done; None = stdout; for answers to questions also .json,
+             what the official evaluation of SQuAD reads: one object, id -> answer
     reading  columns and format, as the task's reader of `anaume.data.labelled` takes them; labels are not read
 
     Warns at most once. Raises SettingsError for wrong arguments, DataError for a file, a row or an output.
@@ -69,8 +74,11 @@ def predict_file(
         raise SettingsError("expected at least one file to predict; none came")
     task = bundle.task
     if out is not None:
-        if Path(out).suffix != ".jsonl":
-            raise SettingsError(f"{out}: predictions are written as JSON lines: name a .jsonl file")
+        if Path(out).suffix != ".jsonl" and not (Path(out).suffix == ".json" and isinstance(task, QuestionAnswering)):
+            raise SettingsError(
+                f"{out}: predictions are written as JSON lines: name a .jsonl file (answers to questions may go to a "
+                ".json file, as SQuAD's evaluation reads them)"
+            )
         if os.path.lexists(out) and not overwrite:
             raise DataError(f"{out} exists; overwrite=True (--overwrite) replaces it")
         if any(os.path.exists(path) and os.path.lexists(out) and os.path.samefile(path, out) for path in given):
@@ -78,19 +86,16 @@ def predict_file(
     started = time.perf_counter()
     stream = stream_examples(type(task), given, labelled=False, **reading)
     parts: list[Predicted] = []
+    write: Callable[[Any, Any], bytes] = _record if out is None or Path(out).suffix == ".jsonl" else _OfficialAnswers()
     with _lines(out) as file, progress_bar("predicting", scan_sources(given).lines, show=progress) as advance:
         while chunk := list(islice(stream, CHUNK)):
             predicted = bundle.predict_report(chunk, warn=False)
             for example, prediction in zip(chunk, predicted.predictions, strict=True):
-                if PREDICTION in example.fields:
-                    raise DataError(f"{example.place}: the input has a column {PREDICTION!r}, which the output needs")
-                record = {**example.fields, PREDICTION: prediction.record()}
-                try:
-                    file.write(json_line(record))
-                except TypeError as error:
-                    raise DataError(f"{example.place}: a column can't be written as JSON: {error}") from error
+                file.write(write(example, prediction))
             parts.append(_counts(predicted))
             advance(len(chunk))
+        if isinstance(write, _OfficialAnswers):
+            file.write(write.end())
     whole = _joined(parts)
     messages = whole.messages(bundle.task_length)
     if messages:
@@ -106,6 +111,34 @@ def predict_file(
         unknown_share=whole.unknown / whole.pieces if whole.pieces else 0.0,
         messages=messages,
     )
+
+
+def _record(example: Example, prediction: Prediction) -> bytes:
+    """Return a line: the columns of the row, and what is predicted."""
+    if PREDICTION in example.fields:
+        raise DataError(f"{example.place}: the input has a column {PREDICTION!r}, which the output needs")
+    try:
+        return json_line({**example.fields, PREDICTION: prediction.record()})
+    except TypeError as error:
+        raise DataError(f"{example.place}: a column can't be written as JSON: {error}") from error
+
+
+class _OfficialAnswers:
+    """Gathers answers by id, and gives them as one object at the end."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, str] = {}
+
+    def __call__(self, example: QuestionExample, prediction: AnswerPrediction) -> bytes:
+        """Keep an answer; nothing is written yet."""
+        if example.id in self._answers:
+            raise DataError(f"{example.place}: the id {example.id!r} is another question's too")
+        self._answers[example.id] = prediction.answer
+        return b""
+
+    def end(self) -> bytes:
+        """Return the object."""
+        return json_line({**self._answers})
 
 
 def _counts(predicted: Predicted) -> Predicted:
