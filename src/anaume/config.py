@@ -13,6 +13,7 @@ from anaume.errors import SettingsError, nearest
 Activation = Literal["gelu", "gelu_tanh", "relu"]
 PoolingMethod = Literal["cls", "mean", "max", "mean_sqrt"]
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
+HeadLayers = Literal["last", "second-to-last", "embeddings", "last-four", "weighted-last-four", "weighted-all"]
 HeadKind = Literal[
     "mlm", "nsp", "classification", "multi-label", "regression", "token-classification", "span", "multiple-choice"
 ]
@@ -20,6 +21,14 @@ HeadKind = Literal[
 ACTIVATIONS: tuple[Activation, ...] = ("gelu", "gelu_tanh", "relu")
 POOLING_METHODS: tuple[PoolingMethod, ...] = ("cls", "mean", "max", "mean_sqrt")
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot", "euclidean", "manhattan")
+HEAD_LAYERS: tuple[HeadLayers, ...] = (
+    "last",
+    "second-to-last",
+    "embeddings",
+    "last-four",
+    "weighted-last-four",
+    "weighted-all",
+)
 HEAD_KINDS: tuple[HeadKind, ...] = (
     "mlm",
     "nsp",
@@ -195,7 +204,12 @@ class HeadConfig:
     pooling: PoolingMethod = "cls"
     """How a text head gets its one vector: "cls" through the pooler as published, else over the real tokens."""
     dropout: float = 0.1
-    """Dropout before the last linear layer."""
+    """Dropout before the last linear layer, and between recurrent ones."""
+    layers: HeadLayers = "last"
+    """What it reads: the encoder's last layer or the one before, its input, the last four side by side, or a weighted
+    sum of the last four or of all, whose weights it learns (BERT, section 5.3)."""
+    recurrent_layers: int = 0
+    """Layers of a BiLSTM, as wide as the encoder in each direction, before the last linear layer; 0 = none."""
 
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):
@@ -215,6 +229,20 @@ class HeadConfig:
                 f"head_layers and pooling are for classification, multi-label and regression; a {self.kind} head got "
                 f"head_layers={self.head_layers}, pooling={self.pooling!r}"
             )
+        if self.layers not in HEAD_LAYERS:
+            raise SettingsError(
+                f"layers must be one of {', '.join(HEAD_LAYERS)}; got {self.layers!r}"
+                f"{nearest(str(self.layers), HEAD_LAYERS)}"
+            )
+        if self.layers != "last" and not (self.reads_text or self.kind == "token-classification"):
+            raise SettingsError(f"a {self.kind} head reads the last layer; got layers={self.layers!r}")
+        if isinstance(self.recurrent_layers, bool) or not isinstance(self.recurrent_layers, int):
+            raise SettingsError(f"recurrent_layers must be a whole number; got {self.recurrent_layers!r}")
+        if self.recurrent_layers < 0 or (self.recurrent_layers and self.kind != "token-classification"):
+            raise SettingsError(
+                f"recurrent_layers, from 0, are for token-classification; a {self.kind} head got "
+                f"{self.recurrent_layers}"
+            )
         named = self.kind in ("classification", "multi-label", "token-classification")
         if named and not self.labels:
             raise SettingsError(f"a {self.kind} head needs the names of its labels")
@@ -230,8 +258,14 @@ class HeadConfig:
 
     @property
     def needs_pooler(self) -> bool:
-        """Whether the head reads the pooler's output (dense and tanh over [CLS])."""
-        return self.kind in ("nsp", "multiple-choice") or (self.reads_text and self.pooling == "cls")
+        """Whether the head reads the pooler's output (dense and tanh over the last layer's [CLS])."""
+        text = self.reads_text and self.pooling == "cls" and self.layers == "last"
+        return text or self.kind in ("nsp", "multiple-choice")
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is what published classes have: one linear layer, over the last layer of the encoder."""
+        return self.layers == "last" and self.head_layers == 1 and self.recurrent_layers == 0
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Self:

@@ -234,11 +234,11 @@ def published_class(encoder: EncoderConfig, heads: Mapping[str, HeadConfig]) -> 
     if len(heads) != 1:
         return "BertModel"
     head = next(iter(heads.values()))
+    if not head.plain:
+        return "BertModel"
     if head.kind in TEXT_KINDS:
         # transformers takes one output for a regression, and refuses a single class.
-        published = (
-            head.pooling == "cls" and head.head_layers == 1 and (head.kind, len(head.labels)) != ("classification", 1)
-        )
+        published = head.pooling == "cls" and (head.kind, len(head.labels)) != ("classification", 1)
         return "BertForSequenceClassification" if published else "BertModel"
     return next((name for name, (kept, _) in ARCHITECTURES.items() if kept == (head.kind,)), "BertModel")
 

@@ -115,8 +115,9 @@ class TorchEngine:
         """
         with torch.inference_mode():
             mask = torch.from_numpy(batch.attention_mask).to(self._device)
-            states = self._run(batch, mask).last_hidden_state
-            result: Vectors = self._eval_twin().head_logits(head, states, mask).float().cpu().numpy()
+            model = self._eval_twin()
+            output = self._run(batch, mask, keep_hidden_states=model.reads_layers(head))
+            result: Vectors = model.head_logits(head, model.read_by(head, output), mask).float().cpu().numpy()
         return result
 
     def _run(self, batch: Batch, mask: Tensor, **keep: bool) -> EncoderOutput:

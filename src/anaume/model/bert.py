@@ -13,6 +13,7 @@ from anaume.model.embeddings import InputEmbeddings, initialize
 from anaume.model.encoder import Encoder, EncoderOutput
 from anaume.model.heads import MaskedLMHead, Pooler, build_head
 from anaume.model.pooling import pool
+from anaume.model.reading import layer_numbers
 from anaume.model.visibility import positions_from_mask
 
 
@@ -103,10 +104,26 @@ class Bert(nn.Module):
         )
         return output
 
+    def reads_layers(self, name: str) -> bool:
+        """Whether a head reads other layers than the last: `forward` must keep them then."""
+        return name in self.head_configs and self.head_configs[name].layers != "last"
+
+    def read_by(self, name: str, output: EncoderOutput) -> Tensor:
+        """Return what a head reads of the encoder's output, as `head_logits` takes it.
+
+        The last layer, (batch, seq_len, hidden_size); or, of a head that reads others, the layers it reads,
+        (layers, batch, seq_len, hidden_size).
+        """
+        if not self.reads_layers(name):
+            return output.last_hidden_state
+        assert output.hidden_states is not None
+        numbers = layer_numbers(self.config, self.head_configs[name].layers)
+        return torch.stack([output.hidden_states[number] for number in numbers])
+
     def head_logits(
-        self, name: str, last_hidden_state: Tensor, attention_mask: Tensor | None, positions: Tensor | None = None
+        self, name: str, states: Tensor, attention_mask: Tensor | None, positions: Tensor | None = None
     ) -> Tensor:
-        """Return the logits of one head over encoder vectors (shapes: see the head).
+        """Return the logits of one head over what it reads of the encoder (`read_by`); shapes: see the head.
 
         `positions` are the places an mlm head predicts, (batch, places) int64; None = every place.
         Raises SettingsError (a ValueError) when there is no such head, or for positions it can't use.
@@ -116,24 +133,28 @@ class Bert(nn.Module):
             raise SettingsError(f"the model has no head called {name!r}{nearest(name, self.heads)}; it has: {have}")
         config = self.head_configs[name]
         head = self.heads[name]
-        if positions is not None and (
-            config.kind != "mlm" or positions.dim() != 2 or len(positions) != len(last_hidden_state)
-        ):
+        if positions is not None and (config.kind != "mlm" or positions.dim() != 2 or len(positions) != len(states)):
             raise SettingsError(
-                f"positions, (batch, places) with batch = {len(last_hidden_state)}, are for an mlm head; "
+                f"positions, (batch, places) with batch = {len(states)}, are for an mlm head; "
                 f"got shape {tuple(positions.shape)} for {name!r} ({config.kind})"
             )
         if config.kind == "mlm":
-            logits = head(last_hidden_state, self.embeddings.token_embeddings.weight, positions)
-        elif config.kind in ("token-classification", "span"):
-            logits = head(last_hidden_state)
+            logits = head(states, self.embeddings.token_embeddings.weight, positions)
+        elif config.kind == "span":
+            logits = head(states)
+        elif config.kind == "token-classification":
+            logits = head(states, attention_mask)
         elif config.needs_pooler:
             assert self.pooler is not None
-            logits = head(self.pooler(last_hidden_state, attention_mask))
+            logits = head(self.pooler(states, attention_mask))
         else:
             if attention_mask is None:
-                attention_mask = last_hidden_state.new_ones(last_hidden_state.shape[:2], dtype=torch.bool)
-            logits = head(pool(last_hidden_state, attention_mask, config.pooling))
+                attention_mask = states.new_ones(states.shape[-3:-1], dtype=torch.bool)
+            if self.reads_layers(name):
+                pooled = torch.stack([pool(layer, attention_mask, config.pooling) for layer in states])
+            else:
+                pooled = pool(states, attention_mask, config.pooling)
+            logits = head(pooled)
         assert isinstance(logits, Tensor)
         return logits
 

@@ -115,7 +115,8 @@ class InputEmbeddings(nn.Module):
 def initialize(module: nn.Module, std: float, generator: torch.Generator | None = None) -> None:
     """Draw all weights under `module` as published: normal(0, std) cut at two std, biases zero, norms one and zero.
 
-    (google-research/bert uses TensorFlow's truncated normal with std 0.02.)
+    (google-research/bert uses TensorFlow's truncated normal with std 0.02.) A recurrent layer is drawn as torch draws
+    it, uniform(-1, 1) / sqrt(its width), all its weights and biases.
     """
     for part in module.modules():
         if isinstance(part, (nn.Linear, nn.Embedding)):
@@ -125,3 +126,6 @@ def initialize(module: nn.Module, std: float, generator: torch.Generator | None 
         if isinstance(part, nn.LayerNorm):
             nn.init.ones_(part.weight)
             nn.init.zeros_(part.bias)
+        if isinstance(part, nn.LSTM):
+            for weights in part.parameters():
+                nn.init.uniform_(weights, -(part.hidden_size**-0.5), part.hidden_size**-0.5, generator=generator)

@@ -14,6 +14,8 @@ from anaume.config import EncoderConfig, HeadConfig
 from anaume.model.dropout import Dropout
 from anaume.model.encoder import activate
 from anaume.model.pooling import pool
+from anaume.model.reading import LayerMix
+from anaume.model.recurrent import BiLSTM
 from anaume.model.token_loss import token_loss
 
 
@@ -95,14 +97,18 @@ class TextHead(nn.Module):
 
     def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
         super().__init__()
-        self.hidden = nn.ModuleList(
-            nn.Linear(config.hidden_size, config.hidden_size) for _ in range(head.head_layers - 1)
-        )
+        self.mix = LayerMix(config, head.layers)
+        widths = [self.mix.width, *[config.hidden_size] * (head.head_layers - 1)]
+        self.hidden = nn.ModuleList(nn.Linear(width, config.hidden_size) for width in widths[:-1])
         self.dropout = Dropout(head.dropout)
-        self.dense = nn.Linear(config.hidden_size, max(1, len(head.labels)))
+        self.dense = nn.Linear(widths[-1], max(1, len(head.labels)))
 
     def forward(self, pooled: Tensor) -> Tensor:
-        """(batch, hidden_size) -> (batch, labels); (batch, 1) for regression."""
+        """(batch, hidden_size) -> (batch, labels); (batch, 1) for regression.
+
+        A head that reads other layers than the last takes each of them pooled, (layers, batch, hidden_size).
+        """
+        pooled = self.mix(pooled)
         for layer in self.hidden:
             pooled = F.gelu(layer(pooled))
         logits: Tensor = self.dense(self.dropout(pooled))
@@ -110,16 +116,28 @@ class TextHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """One prediction a token, for tags."""
+    """One prediction a token, for tags: dropout and one linear layer as published, behind a BiLSTM if there is one."""
 
     def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
         super().__init__()
+        self.mix = LayerMix(config, head.layers)
+        width, self.recurrent = self.mix.width, None
+        if head.recurrent_layers:
+            self.recurrent = BiLSTM(width, config.hidden_size, head.recurrent_layers, head.dropout)
+            width = 2 * config.hidden_size
         self.dropout = Dropout(head.dropout)
-        self.dense = nn.Linear(config.hidden_size, len(head.labels))
+        self.dense = nn.Linear(width, len(head.labels))
 
-    def forward(self, last_hidden_state: Tensor) -> Tensor:
-        """(batch, seq_len, hidden_size) -> (batch, seq_len, labels)."""
-        logits: Tensor = self.dense(self.dropout(last_hidden_state))
+    def forward(self, states: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """(batch, seq_len, hidden_size) -> (batch, seq_len, labels).
+
+        A head that reads other layers than the last takes (layers, batch, seq_len, hidden_size). None as mask says that
+        nothing is padding.
+        """
+        states = self.mix(states)
+        if self.recurrent is not None:
+            states = self.recurrent(states, attention_mask)
+        logits: Tensor = self.dense(self.dropout(states))
         return logits
 
 

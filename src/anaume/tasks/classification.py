@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from anaume.config import HeadConfig, HeadKind, PoolingMethod
+from anaume.config import HeadConfig, HeadKind, HeadLayers, PoolingMethod
 from anaume.data.labelled import TextExample
 from anaume.errors import DataError, SettingsError, nearest
 from anaume.model import classification_loss
@@ -98,6 +98,7 @@ class Classification(TextTask[ClassPrediction]):
         pooling: PoolingMethod = "cls",
         head_layers: int = 1,
         dropout: float = 0.1,
+        layers: HeadLayers = "last",
         class_weights: str | Mapping[str, float] | None = None,
         **options: Any,
     ) -> Self:
@@ -108,7 +109,12 @@ class Classification(TextTask[ClassPrediction]):
             came = f", from {examples[0].place} on, have only {labels[0]!r}" if labels else " have none"
             raise DataError(f"{cls.name} needs at least two labels; {len(examples):,} training examples{came}")
         head = HeadConfig(
-            kind=cls.kind, labels=tuple(labels), pooling=pooling, head_layers=head_layers, dropout=dropout
+            kind=cls.kind,
+            labels=tuple(labels),
+            pooling=pooling,
+            head_layers=head_layers,
+            dropout=dropout,
+            layers=layers,
         )
         return cls(head, class_weights=_weights(class_weights, counts, labels), **options)
 

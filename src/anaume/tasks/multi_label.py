@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anaume.config import HeadConfig, HeadKind, PoolingMethod
+from anaume.config import HeadConfig, HeadKind, HeadLayers, PoolingMethod
 from anaume.data.labelled import TextExample
 from anaume.errors import DataError, SettingsError
 from anaume.tasks.features import Features, TaskBatch
@@ -77,6 +77,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
         pooling: PoolingMethod = "cls",
         head_layers: int = 1,
         dropout: float = 0.1,
+        layers: HeadLayers = "last",
         **options: Any,
     ) -> Self:
         """Settle the labels: all that occur, sorted."""
@@ -85,7 +86,12 @@ class MultiLabel(TextTask[LabelsPrediction]):
             begin = f", from {examples[0].place} on," if examples else ""
             raise DataError(f"multi-label needs labels; none of {len(examples):,} training examples{begin} has one")
         head = HeadConfig(
-            kind=cls.kind, labels=tuple(labels), pooling=pooling, head_layers=head_layers, dropout=dropout
+            kind=cls.kind,
+            labels=tuple(labels),
+            pooling=pooling,
+            head_layers=head_layers,
+            dropout=dropout,
+            layers=layers,
         )
         return cls(head, **options)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from anaume.config import HeadConfig, HeadKind, PoolingMethod
+from anaume.config import HeadConfig, HeadKind, HeadLayers, PoolingMethod
 from anaume.data.labelled import TextExample
 from anaume.errors import DataError, SettingsError
 from anaume.tasks.features import Features, TaskBatch
@@ -72,6 +72,7 @@ class Regression(TextTask[NumberPrediction]):
         pooling: PoolingMethod = "cls",
         head_layers: int = 1,
         dropout: float = 0.1,
+        layers: HeadLayers = "last",
         **options: Any,
     ) -> Self:
         """Settle the scale."""
@@ -79,7 +80,7 @@ class Regression(TextTask[NumberPrediction]):
         if len(values) == 0 or values.min() == values.max():
             came = f", from {examples[0].place} on, have {values[0]:g} every time" if examples else " have none"
             raise DataError(f"regression needs labels that differ; {len(values):,} training examples{came}")
-        head = HeadConfig(kind=cls.kind, pooling=pooling, head_layers=head_layers, dropout=dropout)
+        head = HeadConfig(kind=cls.kind, pooling=pooling, head_layers=head_layers, dropout=dropout, layers=layers)
         return cls(head, mean=float(values.mean()), spread=float(values.std()), **options)
 
     @property

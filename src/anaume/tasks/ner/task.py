@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from anaume.config import HeadConfig, HeadKind
+from anaume.config import HeadConfig, HeadKind, HeadLayers
 from anaume.data.labelled import TaggedExample, cut_words
 from anaume.data.labelled.conll import joined
 from anaume.errors import DataError, SettingsError, nearest
@@ -33,6 +33,9 @@ from anaume.tasks.ner.scores import entity_scores, f1_of
 from anaume.tasks.ner.tagset import TagSet
 from anaume.tasks.task import Logits, Task
 from anaume.tokenization import Tokenizer
+
+TAGGERS = {"linear": 0, "bilstm": 2}
+"""What stands between the encoder and the tags, and how many recurrent layers it has (two: BERT, section 5.3)."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Ner(Task[TaggedExample, TaggedPrediction]):
         scheme: str | None = None,
         class_weights: str | Mapping[str, float] | None = None,
         label_smoothing: float = 0.0,
+        layers: HeadLayers = "last",
+        tagger: str = "linear",
         **unknown: Any,
     ) -> Self:
         """Settle scheme, labels and weights; see `Task.fit`.
@@ -66,17 +71,24 @@ class Ner(Task[TaggedExample, TaggedPrediction]):
         class_weights    None or "none"; "balanced" = words / (labels x words with the label); or {label: weight}, the
                          others 1. Helps rare types be found, at the cost of precision
         label_smoothing  0 to below 1. Helps where tags are noisy
+        layers           what of the encoder is read (`HeadConfig.layers`)
+        tagger           linear, as published; bilstm: two layers of a BiLSTM before it, for frozen encoders
 
         Warns of entities that the scheme would spell otherwise.
         """
         if unknown:
-            options = ("scheme", "class_weights", "label_smoothing")
+            options = ("scheme", "class_weights", "label_smoothing", "layers", "tagger")
             name = next(iter(unknown))
             raise SettingsError(
                 f"task.{name} means nothing to ner{nearest(name, options)}; it has: {', '.join(options)}"
             )
+        if tagger not in TAGGERS:
+            raise SettingsError(
+                f"task.tagger must be one of {', '.join(TAGGERS)}; got {tagger!r}{nearest(tagger, TAGGERS)}"
+            )
         found, labels = settle_scheme(examples, scheme)
-        task = cls(trained=HeadConfig(kind=cls.kind, labels=labels), scheme=found)
+        head = HeadConfig(kind=cls.kind, labels=labels, layers=layers, recurrent_layers=TAGGERS[tagger])
+        task = cls(trained=head, scheme=found)
         counts: Counter[str] = Counter()
         if class_weights == "balanced":
             ids = Counter(id_ for number in range(len(examples)) for id_ in task.tagset.label_ids(number, examples))
