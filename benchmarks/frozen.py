@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from anaume.bundle import Bundle
-from anaume.data import pad, token_budget_batches
-from anaume.engines import Batch
+from anaume.bundle.contextual import layer_states
 from anaume.tokenization import Encoding
 from benchmarks import harness
 
@@ -62,14 +61,10 @@ def _states(bundle: Bundle, encodings: Sequence[Encoding]) -> Iterator[tuple[int
     """Yield each text's number and its vectors, (kinds, tokens, hidden_size), in the order that runs fastest."""
     table = bundle.model.embeddings.token_embeddings.weight.detach().float().cpu()
     rows = [encoding.token_ids for encoding in encodings]
-    for batch in token_budget_batches([len(row) for row in rows], bundle.engine.max_batch_tokens):
-        token_ids, attention_mask = pad([rows[index] for index in batch], bundle.tokenizer.pad_id)
-        states = bundle.engine.hidden_states(Batch(token_ids, attention_mask)).hidden_states
-        assert states is not None
-        layers = torch.stack(states[1:])
-        kinds = torch.cat([table[torch.from_numpy(token_ids)][None], layers, layers.mean(dim=0, keepdim=True)]).numpy()
-        for row, index in enumerate(batch.tolist()):
-            yield index, kinds[:, row, : len(rows[index])]
+    for index, states in layer_states(rows, None, engine=bundle.engine, pad_id=bundle.tokenizer.pad_id):
+        layers = states[1:]
+        kinds = torch.cat([table[torch.tensor(rows[index])][None], layers, layers.mean(dim=0, keepdim=True)])
+        yield index, kinds.numpy()
 
 
 def _short_enough(bundle: Bundle, words: Sequence[str], longest: int) -> list[Sequence[str]]:

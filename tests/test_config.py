@@ -9,6 +9,7 @@ from anaume import config as config_module
 from anaume.config import (
     ACTIVATIONS,
     HEAD_KINDS,
+    HEAD_LAYERS,
     POOLING_METHODS,
     SIMILARITIES,
     SIZES,
@@ -158,6 +159,7 @@ def test_every_choice_is_listed_once_for_types_and_once_for_checks() -> None:
         ("Activation", ACTIVATIONS),
         ("PoolingMethod", POOLING_METHODS),
         ("HeadKind", HEAD_KINDS),
+        ("HeadLayers", HEAD_LAYERS),
         ("Similarity", SIMILARITIES),
     ):
         assert get_args(getattr(config_module, kind)) == values
@@ -208,6 +210,14 @@ def test_which_heads_read_the_pooler() -> None:
         ({"kind": "regression", "pooling": "sum"}, "pooling must be one of cls, mean, max, mean_sqrt; got 'sum'"),
         ({"kind": "regression", "head_layers": 0}, "head_layers must be positive"),
         ({"kind": "regression", "dropout": 1.0}, "dropout must be at least 0 and below 1"),
+        (
+            {"kind": "regression", "layers": "last-for"},
+            "layers must be one of last, .*; got 'last-for' .did you mean 'last-four'",
+        ),
+        ({"kind": "span", "layers": "last-four"}, "a span head reads the last layer; got layers='last-four'"),
+        ({"kind": "regression", "recurrent_layers": 2}, "are for token-classification; a regression head got 2"),
+        ({"kind": "token-classification", "labels": ("a",), "recurrent_layers": -1}, "recurrent_layers, from 0"),
+        ({"kind": "regression", "recurrent_layers": 1.5}, "recurrent_layers must be a whole number; got 1.5"),
         ({"kind": "classification", "labels": 3}, "labels must be a list of names; got 3"),
         ({"kind": "classification", "labels": [1, 2]}, "the label must be a text; got 1"),
         ({"kind": "classification", "labels": [[]]}, "the label must be a text"),

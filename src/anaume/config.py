@@ -209,7 +209,7 @@ class HeadConfig:
     """What it reads: the encoder's last layer or the one before, its input, the last four side by side, or a weighted
     sum of the last four or of all, whose weights it learns (BERT, section 5.3)."""
     recurrent_layers: int = 0
-    """Layers of a BiLSTM, as wide as the encoder in each direction, before the last linear layer; 0 = none."""
+    """Layers of a BiLSTM before the last linear one, its directions together as wide as the encoder; 0 = none."""
 
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,7 +17,8 @@ from anaume.bundle.parts import BundleParts
 from anaume.bundle.read import read_tokenizer
 from anaume.bundle.record import TrainingRecord, TrainingStage
 from anaume.bundle.write import write_bundle
-from anaume.config import EmbeddingConfig, HeadConfig
+from anaume.config import HEAD_LAYERS, EmbeddingConfig, HeadConfig
+from anaume.engines import Batch, TorchEngine
 from anaume.errors import AnaumeWarning, BundleError
 from anaume.tokenization import Tokenizer, read_vocab, write_vocab
 from tiny_bundles import (
@@ -30,6 +32,7 @@ from tiny_bundles import (
     tensors_of,
     tiny_parts,
 )
+from tiny_models import difference, pad_rows
 
 HEADS: dict[str, dict[str, HeadConfig]] = {
     "none": {},
@@ -327,6 +330,28 @@ def test_heads_that_are_apart_are_checked_like_the_rest(tmp_path: Path) -> None:
     assert "heads.y.dense.bias" in refusal(path)
     save_file({**tensors, "heads.z.dense.bias": torch.zeros(size)}, path / "anaume_heads.safetensors")
     assert "anaume_heads.safetensors" in refusal(path)
+
+
+@pytest.mark.parametrize("layers", HEAD_LAYERS)
+def test_heads_over_any_layers_and_taggers_travel(tmp_path: Path, layers: Any) -> None:
+    heads = {
+        "topic": HeadConfig(kind="classification", labels=("a", "b"), pooling="mean", layers=layers),
+        "tags": HeadConfig(kind="token-classification", labels=("a", "b"), layers=layers, recurrent_layers=2),
+    }
+    parts = tiny_parts(heads, num_hidden_layers=4)
+    with pytest.warns(AnaumeWarning, match="topic"):
+        write_bundle(parts, tmp_path / "b")
+    back = read_bundle(tmp_path / "b")
+    assert same_parts(back, parts)
+    token_ids, mask = pad_rows([[2, 7, 8, 9, 3], [2, 6, 3]])
+    for name in heads:
+        engine = TorchEngine(back.model, back.embedding, device="cpu")
+        found = engine.head_logits(Batch(token_ids.numpy(), mask.numpy()), name)
+        output = parts.model(token_ids, mask, keep_hidden_states=True)
+        wanted = parts.model.head_logits(name, parts.model.read_by(name, output), mask)
+        assert difference(torch.from_numpy(found), wanted) <= 1e-5
+        rough = TorchEngine(back.model, back.embedding, precision="bfloat16", device="cpu")
+        assert np.abs(rough.head_logits(Batch(token_ids.numpy(), mask.numpy()), name) - found).max() < 0.1
 
 
 def test_parts_that_do_not_belong_together_are_not_saved(tmp_path: Path) -> None:

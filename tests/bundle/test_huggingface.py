@@ -158,8 +158,11 @@ def test_the_class_is_the_one_whose_tensors_the_file_holds(heads: list[str], cau
         HeadConfig(kind="classification", labels=LABELS, head_layers=2),
         HeadConfig(kind="regression", pooling="max"),
         HeadConfig(kind="classification", labels=("only",)),
+        HeadConfig(kind="classification", labels=LABELS, layers="second-to-last"),
+        HeadConfig(kind="token-classification", labels=LABELS, layers="weighted-all"),
+        HeadConfig(kind="token-classification", labels=LABELS, recurrent_layers=2),
     ],
-    ids=lambda head: f"{head.pooling}-{head.head_layers}-{len(head.labels)}",
+    ids=lambda head: f"{head.pooling}-{head.head_layers}-{len(head.labels)}-{head.layers}-{head.recurrent_layers}",
 )
 def test_a_head_no_class_has_stays_apart(head: HeadConfig) -> None:
     assert published_class(tiny_config(), {"h": head}) == "BertModel"

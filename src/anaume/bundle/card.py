@@ -68,7 +68,8 @@ def _block(parts: BundleParts, fingerprints: Fingerprints, architecture: str, li
     for number, stage in enumerate(parts.record.stages, start=1):
         named = ", ".join(stage.objectives) or "changed without training"
         lines.append(f"{number}. {'objectives unknown' if stage.objectives == (UNKNOWN,) else named}"
-                     + (f", from {stage.source}" if stage.source else ""))  # fmt: skip
+                     + (f", from {stage.source}" if stage.source else "")
+                     + (", the encoder frozen: its vectors are those of before" if stage.frozen else ""))  # fmt: skip
         lines += [f"   - data: {_plain(data)}" for data in stage.data]
         for label, content in (("settings", stage.settings), ("scores", stage.scores), ("versions", stage.versions)):
             lines += [f"   - {label}: {_plain(content)}"] if content else []
@@ -76,7 +77,9 @@ def _block(parts: BundleParts, fingerprints: Fingerprints, architecture: str, li
         lines += ["", "## Heads", ""]
         for name, head in parts.model.head_configs.items():
             labels = ", ".join(head.labels[:20]) + (" ..." if len(head.labels) > 20 else "")
-            lines.append(f"- {name}: {head.kind}" + (f" ({labels})" if labels else ""))
+            reads = "" if head.layers == "last" else f", reads {head.layers} of the encoder's layers"
+            lstm = f", behind a BiLSTM of {head.recurrent_layers} layers" if head.recurrent_layers else ""
+            lines.append(f"- {name}: {head.kind}" + (f" ({labels})" if labels else "") + reads + lstm)
     lines += ["", "## Text vectors", ""]
     if embedding.pooling:
         lines.append(

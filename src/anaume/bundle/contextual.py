@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from anaume.bundle.embedding import checked_texts, require_finite
-from anaume.data import pad
+from anaume.data import pad, token_budget_batches
 from anaume.engines import Batch, TorchEngine, Vectors
 from anaume.errors import SettingsError
 from anaume.tokenization import Tokenizer
@@ -51,6 +53,29 @@ def token_vectors(
         layers_named = tuple(layer % count for layer in wanted)
         results.append(TokenVectors(tuple(encoding.tokens), tuple(encoding.offsets), layers_named, vectors))
     return results
+
+
+def layer_states(
+    token_ids: Sequence[Sequence[int]],
+    segment_ids: Sequence[Sequence[int]] | None,
+    *,
+    engine: TorchEngine,
+    pad_id: int,
+) -> Iterator[tuple[int, Tensor]]:
+    """Yield each row's number and what the encoder makes of it, layer by layer, in the order that runs fastest.
+
+    token_ids, segment_ids  rows, special tokens included; None = all segments are 0
+    yields                  (num_hidden_layers + 1, tokens, hidden_size) float32 on the CPU, 0 = the encoder's input
+    """
+    lengths = [len(row) for row in token_ids]
+    for batch in token_budget_batches(lengths, engine.max_batch_tokens):
+        padded, attention_mask = pad([token_ids[row] for row in batch], pad_id)
+        segments = None if segment_ids is None else pad([segment_ids[row] for row in batch], 0)[0]
+        states = engine.hidden_states(Batch(padded, attention_mask, segments)).hidden_states
+        assert states is not None
+        layers = torch.stack(states)
+        for place, row in enumerate(batch.tolist()):
+            yield row, layers[:, place, : lengths[row]]
 
 
 def _layers(layers: Sequence[int] | None, count: int) -> list[int]:

@@ -34,6 +34,12 @@ class TrainingStage:
         object.__setattr__(self, "objectives", tuple(self.objectives))
         object.__setattr__(self, "data", tuple(self.data))
 
+    @property
+    def frozen(self) -> bool:
+        """Whether it left the encoder as it was, and trained a head on it."""
+        model = self.settings.get("model")
+        return isinstance(model, Mapping) and model.get("frozen") == "encoder"
+
     def to_dict(self) -> dict[str, Any]:
         """Return what is set, ready for JSON."""
         whole = {**dataclasses.asdict(self), "objectives": list(self.objectives), "data": [dict(d) for d in self.data]}

@@ -85,8 +85,8 @@ def write_bundle(parts: BundleParts, path: str | Path) -> None:
     apart = sorted(name for name in model.head_configs if any(key.startswith(f"heads.{name}.") for key in rest))
     if apart:
         warnings.warn(
-            f"{path}: no Hugging Face class holds these heads together: {', '.join(apart)}; they are in {HEADS_FILE}, "
-            "which anaume reads, and transformers will see the encoder alone (BertModel)",
+            f"{path}: no Hugging Face class holds these heads as they are: {', '.join(apart)}; they are in "
+            f"{HEADS_FILE}, which anaume reads, and transformers will see the encoder alone (BertModel)",
             AnaumeWarning,
             stacklevel=2,
         )

@@ -79,15 +79,19 @@ def _finetune(
     score is told with its spread. The same line again goes on where it was stopped or killed. Files of known layouts
     (GLUE, CoNLL, SQuAD, JGLUE, SWAG) need no --column.
 
+    features leaves the encoder frozen: a probe on it (linear, or task.tagger=bilstm) learns the labels the files have.
+
     $ anaume finetune classification train.tsv --dev dev.tsv --bundle all-MiniLM-L6-v2 -o model
     $ anaume finetune ner train.conll --bundle RUN/bundle -o tagger --epochs 5 --set optimizer.learning_rate=2e-4
+    $ anaume finetune features train.conll --bundle B -o probe --set task.layers=last-four --set task.tagger=bilstm
     $ anaume finetune classification reviews.csv --column text=body --column label=stars --bundle B -o model
     """
     from anaume.training.finetune import finetune
-    from anaume.training.finetune_settings import FinetuneSettings
+    from anaume.training.probing import settings_for
     from anaume.training.ranks import launched_rank
 
-    settings = FinetuneSettings() if config is None else FinetuneSettings.read(config)
+    kind = settings_for(task)
+    settings = kind() if config is None else kind.read(config)
     values = []
     if epochs is not None or minutes is not None:  # a length on the command line replaces the file's
         values += ["run.epochs=none", "run.steps=none", "run.minutes=none"]
@@ -144,6 +148,8 @@ def _show(result: FinetuneReport) -> None:
         reasons = [seed.scores["reason"] for seed in result.seeds if "reason" in seed.scores]
         told.append((result.metric, f"not defined on the held-out rows ({(reasons or ['no reason given'])[0]})"))
     told.append(("cut", f"{percent(result.truncated_share)} of the training rows were longer than the model takes"))
+    if result.frozen:
+        told.append(("encoder", "frozen: its vectors, and their fingerprint, are the starting bundle's"))
     told.append(("bundle", f"{result.bundle} (seed {result.best_seed})"))
     facts(told)
     say(f"try: anaume predict {result.folder} FILE -o predictions.jsonl")

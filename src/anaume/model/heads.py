@@ -123,8 +123,9 @@ class TokenHead(nn.Module):
         self.mix = LayerMix(config, head.layers)
         width, self.recurrent = self.mix.width, None
         if head.recurrent_layers:
-            self.recurrent = BiLSTM(width, config.hidden_size, head.recurrent_layers, head.dropout)
-            width = 2 * config.hidden_size
+            size = max(1, config.hidden_size // 2)
+            self.recurrent = BiLSTM(width, size, head.recurrent_layers, head.dropout)
+            width = 2 * size
         self.dropout = Dropout(head.dropout)
         self.dense = nn.Linear(width, len(head.labels))
 

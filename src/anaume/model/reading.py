@@ -53,5 +53,6 @@ class LayerMix(nn.Module):
         if self.layers == "last":
             return states
         if self.weights is not None:
-            return torch.tensordot(self.weights.softmax(dim=0), states, dims=1)
+            mixed: Tensor = torch.tensordot(self.weights.softmax(dim=0), states, dims=1)
+            return mixed
         return torch.cat(states.unbind(), dim=-1)

@@ -19,6 +19,7 @@ from anaume.tasks.features import Features, TaskBatch, torch_target
 from anaume.tasks.registry import AnyTask
 from anaume.training.best import BestWeights
 from anaume.training.finetune_settings import FinetuneSettings
+from anaume.training.frozen import FrozenPart, FrozenStates, frozen_part
 from anaume.training.ranks import Ranks
 from anaume.training.records import json_number
 from anaume.training.scoring import HeldOutExamples
@@ -38,12 +39,29 @@ class ExamplePart:
     """(rows, seq_len) int64 into the flattened packed rows; one place a row where the head reads only [CLS]."""
     batch: TaskBatch
 
+    def read(self, model: Bert, head: str) -> Tensor:
+        """Return what a head reads of the rows, (rows, seq_len, hidden_size); see `Bert.read_by`."""
+        output = model(
+            self.token_ids,
+            None,
+            self.segment_ids,
+            self.position_ids,
+            sequence_ids=self.sequence_ids,
+            keep_hidden_states=model.reads_layers(head),
+        )
+        states = model.read_by(head, output).flatten(-3, -2)
+        own = states.index_select(-2, self.places.flatten())
+        return own.view(*own.shape[:-2], *self.places.shape, own.shape[-1])
+
+
+Part = ExamplePart | FrozenPart
+
 
 @dataclass(frozen=True)
 class ExampleTargets:
     """The units of a step on this rank, in parts that fit the memory."""
 
-    parts: Sequence[ExamplePart]
+    parts: Sequence[Part]
     divisor: Tensor
     """What the loss of them all is divided by (`Task.count`)."""
     tokens: int
@@ -61,14 +79,11 @@ class ExampleLoss(nn.Module):
         self.model = model
         self._task = task
 
-    def forward(self, part: ExamplePart, divisors: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, part: Part, divisors: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of a part, and (1,) float32: the sum it came from."""
-        states = self.model(
-            part.token_ids, None, part.segment_ids, part.position_ids, sequence_ids=part.sequence_ids
-        ).last_hidden_state
-        own = states.flatten(0, 1).index_select(0, part.places.flatten()).view(*part.places.shape, -1)
-        mask = part.batch.attention_mask[:, : own.shape[1]]
-        logits = self.model.head_logits(self._task.kind, own, mask)
+        states = part.read(self.model, self._task.kind)
+        mask = part.batch.attention_mask[:, : states.shape[-2]]
+        logits = self.model.head_logits(self._task.kind, states, mask)
         loss = self._task.loss(logits, part.batch, divisors[0])
         return loss, (loss.detach().float() * divisors[0])[None]
 
@@ -114,6 +129,8 @@ class ExampleWork:
     folder: Path
     device: torch.device
     pad_id: int
+    frozen: FrozenStates | None = None
+    """What the encoder made of the rows, where it stays frozen; None = it is run at each step."""
     evaluate_first: bool = False
     stream: ExampleStream = field(init=False)
 
@@ -134,15 +151,16 @@ class ExampleWork:
 
     def targets(self, batch: list[int], step: int, fraction: float) -> ExampleTargets:
         """Pack the rows of the units, in parts."""
-        parts, tokens, divisors = [], 0, []
+        parts: list[Part] = []
+        tokens, divisors = 0, []
         for units in self._cut(batch):
-            part, real = example_part(self.features, units, self.task, self.pad_id, self.device)
+            part, real = self._part(units)
             parts.append(part)
             divisors.append(self.task.count(part.batch))
             tokens += real
         return ExampleTargets(parts, torch.stack(divisors).sum(), tokens)
 
-    def parts(self, targets: ExampleTargets) -> Iterator[ExamplePart]:
+    def parts(self, targets: ExampleTargets) -> Iterator[Part]:
         """Yield the parts."""
         yield from targets.parts
 
@@ -167,6 +185,11 @@ class ExampleWork:
     def checkpointed(self, progress: Progress) -> None:
         """Best weights that none of the kept checkpoints speaks of are removed."""
         self._best.remove_unspoken(map(step_of, checkpoints(self.folder / CHECKPOINTS)))
+
+    def _part(self, units: Sequence[int]) -> tuple[Part, int]:
+        if self.frozen is not None:
+            return frozen_part(self.frozen, self.features, units, self.device)
+        return example_part(self.features, units, self.task, self.pad_id, self.device)
 
     def _cut(self, units: Sequence[int]) -> Iterator[list[int]]:
         """Yield units together as long as their tokens fit the memory."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +19,7 @@ from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.registry import fit_task, read_examples, task_named
 from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.finetune_start import (
+    VECTORS,
     begun_seeds,
     check_seeds,
     hash_of_examples,
@@ -30,7 +32,17 @@ from anaume.training.finetune_start import (
     with_seed,
 )
 from anaume.training.folder import BUNDLE
+from anaume.training.frozen import FrozenEncoder
+from anaume.training.linear import STRENGTHS, is_linear
 from anaume.training.pretrain import stop_signals
+from anaume.training.probing import (
+    FEATURES,
+    check_probe,
+    head_options,
+    probed_files,
+    probed_task,
+    settings_for,
+)
 from anaume.training.ranks import joined
 from anaume.training.spread import Spread
 from anaume.training.tuning import Material, SeedResult, tune
@@ -65,6 +77,9 @@ class FinetuneReport:
     """The share of their pieces that the vocabulary does not hold, 0 to 1."""
     seconds: float
     """Training, all seeds and sittings."""
+    frozen: bool = False
+    """Whether the encoder stayed as it was: then `bundle` makes the vectors of the starting bundle, and has their
+    fingerprint."""
 
     @property
     def finished(self) -> bool:
@@ -93,7 +108,8 @@ def finetune(
 ) -> FinetuneReport:
     """Train a bundle for a task, with several seeds; `out` is the result, and a bundle that `anaume.load` opens.
 
-    task     classification, pair-classification, multi-label, regression, ner, question-answering, multiple-choice
+    task     classification, pair-classification, multi-label, regression, ner, question-answering, multiple-choice;
+             or features: the encoder stays frozen, and a probe learns on it (see `probing.py`; settings: ProbeSettings)
     train    labelled files; `reading` says how they are read, as the readers of `anaume.data.labelled` take it
     dev      held-out files; None = a part of the training rows is held out (data.dev_share)
     seeds    how many runs, with the seeds run.seed, run.seed + 1, ...: they differ in head, order and dropout
@@ -105,7 +121,8 @@ def finetune(
     a row, or a full disk.
     """
     begun_seeds(Path(out))  # refuses a folder of something else before anything is read
-    kind = task_named(task)
+    settings = _settings(task, settings)
+    kind = probed_files(settings.task.of, train, **reading) if task == FEATURES else task_named(task)
     examples = read_examples(kind, train, labelled=True, **reading)
     if not examples:
         raise DataError(f"{_names(train)}: no examples to learn from")
@@ -142,12 +159,17 @@ def finetune_examples(
     report: Callable[[int, dict[str, Any]], None] | None = None,
     begins: Callable[[FinetuneReport, FinetuneSettings], None] | None = None,
     read: Sequence[Mapping[str, Any]] = (),
+    vectors: str | Path | None = None,
 ) -> FinetuneReport:
-    """As `finetune`, of examples that are there already; `read` tells of the files they came from, for the record."""
+    """As `finetune`, of examples that are there already; `read` tells of the files they came from, for the record.
+
+    vectors  of `features`: where what the encoder gives is kept, for other probes of the same rows to find; None = in
+             `out`, until it is finished
+    """
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise SettingsError(f"seeds must be a whole number and at least 1; got {seeds!r}")
-    settings = FinetuneSettings() if settings is None else settings
-    kind, folder = task_named(task), Path(out)
+    settings, probing, folder = _settings(task, settings), task == FEATURES, Path(out)
+    kind = probed_task(settings.task.of, train) if probing else task_named(task)
     stored = stored_settings(folder)
     examples, held_out, dev_from = list(train), list(dev or ()), "none" if dev is None else "file"
     if dev is None and settings.data.dev_share > 0:
@@ -156,9 +178,14 @@ def finetune_examples(
         except DataError as error:
             raise DataError(f"nothing can be held out: {error}; give dev examples, or data.dev_share=0") from error
         dev_from = "split"
-    fitted = fit_task(kind, examples, settings.task.given())
+    fitted = fit_task(kind, examples, head_options(settings.task, kind) if probing else settings.task.given())
     fitted.check_labels(held_out)
+    solved = probing and is_linear(fitted.head)
+    if solved:
+        seeds = 1  # there is one solution, and nothing is drawn
     with joined(pick_device(device)) as (ranks, target):
+        if probing:
+            check_probe(fitted.head, bundle, ranks.world)
         settings = resolve(settings, bundle, target, stored)
         assert settings.model.max_length is not None
         features = rows_of(fitted, examples, bundle, settings.model.max_length)
@@ -166,6 +193,7 @@ def finetune_examples(
             warnings.warn("; ".join(features.told), AnaumeWarning, stacklevel=2)
         dev_features = rows_of(fitted, held_out, bundle, settings.model.max_length) if held_out else None
         settings = with_length(settings, len(features), held_out=bool(held_out))
+        states = folder / VECTORS if vectors is None else Path(vectors)
         material = Material(
             task=fitted,
             features=features,
@@ -180,6 +208,8 @@ def finetune_examples(
                 "device": target.type,
             },
             data=read,
+            frozen=FrozenEncoder(bundle, fitted.head, features, dev_features, target, states) if probing else None,
+            strengths=(settings.task.strengths or STRENGTHS) if solved else None,
         )
         check_seeds(folder, settings, material.source)
         about = {
@@ -191,6 +221,7 @@ def finetune_examples(
             "dev_from": dev_from,
             "truncated_share": features.cut / max(1, len(features.coverage)),
             "unknown_share": features.unknown / max(1, features.pieces),
+            "frozen": settings.model.frozen == "encoder",
         }
         if begins is not None and ranks.first:
             begins(_report(about, []), settings)
@@ -212,7 +243,17 @@ def finetune_examples(
         whole = _report(about, results)
         if ranks.first and whole.finished:
             _keep_best(whole)
+            if probing and vectors is None:
+                shutil.rmtree(states, ignore_errors=True)
         return whole
+
+
+def _settings(task: str, given: FinetuneSettings | None) -> FinetuneSettings:
+    """Return the settings, or the defaults of the task."""
+    kind = settings_for(task)
+    if given is not None and type(given) is not kind:
+        raise SettingsError(f"{task} takes {kind.__name__}; got {type(given).__name__}")
+    return kind() if given is None else given
 
 
 def _report(about: dict[str, Any], results: list[SeedResult]) -> FinetuneReport:

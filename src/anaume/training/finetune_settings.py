@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from anaume.config import PoolingMethod
+from anaume.config import HeadLayers, PoolingMethod
 from anaume.training.sections import CommonRun, OptimizerSettings, ScheduleSettings, Section, SettingsTables
 
 
@@ -30,6 +30,11 @@ class TaskSettings(Section):
     """The label that F1 is of, where there are two; None = the second in order."""
     stride: int | None = Field(default=None, ge=0)
     """Read long texts in windows that share so many pieces, instead of cutting them."""
+    layers: HeadLayers | None = None
+    """What the head reads: last (the default), second-to-last, embeddings, last-four (side by side), or
+    weighted-last-four, weighted-all, sums whose weights are learned. Others than the last help frozen encoders."""
+    tagger: Literal["linear", "bilstm"] | None = None
+    """Of word tags: linear, as published, or two layers of a BiLSTM before it, for frozen encoders."""
     scheme: str | None = None
     """How tags are written: IOB1, BIO, BIOES, BILOU or plain; None = recognised."""
     n_best: int | None = Field(default=None, ge=1)
@@ -42,6 +47,11 @@ class TaskSettings(Section):
     """No answer where that outscores the best one by more; None = calibrated on the held-out questions."""
     rule: Literal["auto", "words", "characters"] | None = None
     """How answers are compared; characters for Japanese, as JSQuAD is scored. None = by the letters of the answers."""
+    of: str | None = None
+    """Of `features`: the task whose labels are learned; None = recognised."""
+    strengths: list[float] | None = None
+    """Of `features`: how free a linear probe is (scikit-learn's C); the one that is best on the held-out rows is kept.
+    None = 0.01, 0.1 and 1."""
 
     def given(self) -> dict[str, Any]:
         """Return the options that were set."""
@@ -123,3 +133,45 @@ class FinetuneSettings(SettingsTables):
     """The schedule."""
     run: FinetuneRun = FinetuneRun()
     """The run."""
+
+    epochs: ClassVar[float] = 3.0
+    """Where no length is given."""
+
+
+class ProbeModel(ModelSettings):
+    """The encoder of a probe stays as it is."""
+
+    frozen: Literal["encoder"] = "encoder"
+    """All but the head."""
+
+    @model_validator(mode="after")
+    def _untouched(self) -> Self:
+        if self.reinit_layers or self.dropout is not None:
+            raise ValueError("a frozen encoder has no layers to draw anew, and no dropout")
+        return self
+
+
+class ProbeOptimizer(FinetuneOptimizer):
+    """AdamW over the head alone: it begins from nothing, and learns at a higher rate."""
+
+    learning_rate: float = Field(default=2e-3, gt=0.0)
+    """The highest learning rate of the schedule."""
+
+
+class ProbeSettings(FinetuneSettings):
+    """Everything that decides a run of `features`: a frozen encoder, and a probe on what it gives."""
+
+    model: ProbeModel = ProbeModel()
+    """The model."""
+    optimizer: ProbeOptimizer = ProbeOptimizer()
+    """The optimizer of a probe that is trained; a linear one is solved by scikit-learn."""
+
+    epochs: ClassVar[float] = 10.0
+    """Where no length is given."""
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        strengths = self.task.strengths
+        if strengths is not None and not (strengths and all(strength > 0.0 for strength in strengths)):
+            raise ValueError("task.strengths must be positive numbers, at least one")
+        return self

@@ -22,8 +22,10 @@ from anaume.tasks.registry import AnyTask
 from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.folder import SETTINGS, check_folder
 
-EPOCHS, BATCH_ROWS = 3.0, 32
+BATCH_ROWS = 32
 """Where nothing is said."""
+VECTORS = "vectors"
+"""What a frozen encoder gives, in the folder until all seeds are finished."""
 DECIDES = {
     "data": "other examples (files, columns, format)",
     "bundle": "another starting bundle",
@@ -49,7 +51,7 @@ def begun_seeds(folder: Path) -> list[int]:
         return []
     if not folder.is_dir():
         raise SettingsError(f"{folder} is a file: give a folder that is new or holds this fine-tuning")
-    entries = [path.name for path in folder.iterdir()]
+    entries = [path.name for path in folder.iterdir() if path.name != VECTORS]
     seeds = [int(found[1]) for name in entries if (found := _SEED.fullmatch(name))]
     if entries and not seeds:
         raise SettingsError(f"{folder} is not empty and holds no fine-tuning: give another folder")
@@ -102,7 +104,7 @@ def with_length(settings: FinetuneSettings, units: int, *, held_out: bool) -> Fi
     assert run.batch_rows is not None
     epochs, steps = run.epochs, run.steps
     if epochs is None and steps is None and run.minutes is None:
-        epochs = EPOCHS
+        epochs = settings.epochs
     if epochs is not None:
         steps = max(1, math.ceil(epochs * units / run.batch_rows))
     evaluations = run.evaluations

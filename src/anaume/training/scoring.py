@@ -14,6 +14,7 @@ from anaume.data import pad, token_budget_batches
 from anaume.model import Bert
 from anaume.tasks.features import Features, TaskBatch, torch_target
 from anaume.tasks.registry import AnyTask
+from anaume.training.frozen import FrozenStates
 
 TOKENS_AT_ONCE = 2048
 
@@ -38,6 +39,8 @@ class HeldOutExamples:
     features: Features
     pad_id: int
     device: torch.device
+    frozen: FrozenStates | None = None
+    """What the encoder made of the rows, where it stays frozen; None = it is run."""
 
     def score(self, model: Bert, task: AnyTask, dtype: torch.dtype) -> Scored:
         """Score `model` in eval mode; its mode and every random generator are left as they were."""
@@ -66,17 +69,27 @@ class HeldOutExamples:
     def _forward(self, model: Bert, task: AnyTask, units: list[int]) -> tuple[TaskBatch, list[int], torch.Tensor]:
         features = self.features
         rows, numbers = features.rows_of(units)
-        token_ids, attention_mask = pad([features.token_ids[row].tolist() for row in rows], self.pad_id)
-        segment_ids, _ = pad([features.segment_ids[row].tolist() for row in rows], 0)
-        mask = torch.from_numpy(attention_mask).to(self.device)
+        if self.frozen is None:
+            states, mask = self._run(model, task.kind, rows)
+        else:
+            states, mask = self.frozen.padded(rows, self.device)
         targets = {
-            name: torch_target(target, units, rows, token_ids.shape[1]).to(self.device)
+            name: torch_target(target, units, rows, mask.shape[1]).to(self.device)
             for name, target in features.targets.items()
         }
         batch = TaskBatch(attention_mask=mask, unit_of_row=torch.from_numpy(numbers).to(self.device), targets=targets)
-        states = model(
+        return batch, rows, model.head_logits(task.kind, states, mask)
+
+    def _run(self, model: Bert, head: str, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what a head reads of rows, padded, and their mask."""
+        features = self.features
+        token_ids, attention_mask = pad([features.token_ids[row].tolist() for row in rows], self.pad_id)
+        segment_ids, _ = pad([features.segment_ids[row].tolist() for row in rows], 0)
+        mask = torch.from_numpy(attention_mask).to(self.device)
+        output = model(
             torch.from_numpy(token_ids).to(self.device),
             None if attention_mask.all() else mask,
             torch.from_numpy(segment_ids).to(self.device),
-        ).last_hidden_state
-        return batch, rows, model.head_logits(task.kind, states, mask)
+            keep_hidden_states=model.reads_layers(head),
+        )
+        return model.read_by(head, output), mask

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -21,6 +23,7 @@ from anaume.config import EmbeddingConfig
 from anaume.data import atomic_file
 from anaume.errors import DataError, SettingsError
 from anaume.logs import get_logger
+from anaume.model import Bert
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask
 from anaume.training.agreement import require_one_run, require_one_step
@@ -30,6 +33,8 @@ from anaume.training.example_work import ExampleLoss, ExampleWork
 from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.finetune_start import DECIDES
 from anaume.training.folder import BUNDLE, RESULT, begin_folder, check_folder, locked
+from anaume.training.frozen import FrozenEncoder, FrozenStates
+from anaume.training.linear import LinearProbe
 from anaume.training.loop import Run, train
 from anaume.training.optimizer import build_optimizer
 from anaume.training.ranks import Ranks
@@ -76,6 +81,10 @@ class Material:
     """What run.json says: hashes of data, bundle and task."""
     data: Sequence[Mapping[str, Any]]
     """What was read, for the training record."""
+    frozen: FrozenEncoder | None = None
+    """What the encoder makes of the rows, where it stays frozen and is run over them once; None = at each step."""
+    strengths: Sequence[float] | None = None
+    """Of a linear probe on it, which is solved instead of trained; None = it is trained."""
 
 
 def tune(
@@ -98,7 +107,7 @@ def tune(
     if settings.run.batch_rows < ranks.world:
         raise SettingsError(f"run.batch_rows is {settings.run.batch_rows}, fewer than the {ranks.world} processes")
     dtype = as_dtype(settings.run.precision)
-    pad_id = material.bundle.tokenizer.pad_id
+    pad_id, frozen = material.bundle.tokenizer.pad_id, material.frozen
     with computing(settings, device):
         model, said = tuned_model(settings, material.bundle, task)
         model.to(device)
@@ -107,7 +116,8 @@ def tune(
         )
         dev = None
         if material.dev_features is not None:
-            dev = HeldOutExamples(material.dev_examples, material.dev_features, pad_id, device)
+            states = None if frozen is None else frozen.dev
+            dev = HeldOutExamples(material.dev_examples, material.dev_features, pad_id, device, states)
         work = ExampleWork(
             settings=settings,
             task=task,
@@ -117,11 +127,14 @@ def tune(
             folder=folder,
             device=device,
             pad_id=pad_id,
+            frozen=None if frozen is None else frozen.train,
         )
         ranks.wait()  # all have looked at the folder before the first one writes
         if ranks.first:
             begin_folder(folder, settings, material.source)
         with locked(folder) if ranks.first else nullcontext():
+            if frozen is not None and material.strengths is not None:
+                return _solve(folder, material, settings, model, frozen.train, dev)
             saved = checkpoints(folder / CHECKPOINTS)
             progress = load_checkpoint(saved[-1], model, optimizer, device) if saved else Progress()
             require_one_step(progress, ranks, device)
@@ -173,15 +186,45 @@ def tune(
             return result
 
 
+def _solve(
+    folder: Path,
+    material: Material,
+    settings: FinetuneSettings,
+    model: Bert,
+    states: FrozenStates,
+    dev: HeldOutExamples | None,
+) -> SeedResult:
+    """Solve for the last layer at each strength, and finish with the one that is best on the dev examples."""
+    assert material.strengths
+    begun, task = time.monotonic(), material.task
+    probe = LinearProbe(task, model, material.features, states)
+    best, kept, highest = material.strengths[0], probe.solve(material.strengths[0]), -math.inf
+    for strength in material.strengths if dev is not None else ():
+        solved = kept if strength == best else probe.solve(strength)
+        solved.put_into(model.heads[task.kind])
+        assert dev is not None
+        score = dev.score(model, task, torch.float32).scores[task.main]
+        log.info("a linear probe of strength %g: dev %s %s", strength, task.main, score)
+        if score is not None and score > highest:
+            best, kept, highest = strength, solved, score
+    kept.put_into(model.heads[task.kind])
+    seconds = time.monotonic() - begun
+    result = SeedResult(
+        settings.run.seed, finished=True, steps=0, best_step=None, seconds=seconds, skipped=0, scores={}
+    )
+    return _finish(folder, material, settings, model, dev, result, strength=best)
+
+
 def _finish(
     folder: Path,
     material: Material,
     settings: FinetuneSettings,
-    model: Any,
+    model: Bert,
     dev: HeldOutExamples | None,
     result: SeedResult,
+    **told: Any,
 ) -> SeedResult:
-    """Calibrate, score once more in float32, as `anaume evaluate` will, and save."""
+    """Calibrate, score once more in float32, as `anaume evaluate` will, and save; `told` goes into the record."""
     task = material.task.finished(model.heads[material.task.kind])
     scores: dict[str, Any] = {}
     if dev is not None:
@@ -195,7 +238,7 @@ def _finish(
     stage = TrainingStage(
         objectives=(task.name,),
         data=tuple(material.data),
-        settings={**settings.model_dump(exclude_none=True), "steps_done": result.steps},
+        settings={**settings.model_dump(exclude_none=True), "steps_done": result.steps, **told},
         scores={name: value for name, value in scores.items() if isinstance(value, float)},
         versions={"anaume": __version__, "torch": str(torch.__version__), "tokenizers": tokenizers.__version__},
     )
