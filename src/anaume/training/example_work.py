@@ -153,6 +153,8 @@ class ExampleWork:
         """Pack the rows of the units, in parts."""
         parts: list[Part] = []
         tokens, divisors = 0, []
+        if self.frozen is not None:  # these rows are padded, not packed: like lengths side by side
+            batch = sorted(batch, key=lambda unit: len(self.features.token_ids[unit]))
         for units in self._cut(batch):
             part, real = self._part(units)
             parts.append(part)
