@@ -103,13 +103,13 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
                 if common[key] == default:
                     common[key] = ctx.find_root().params.get(key, default)
             given |= {key: value for key, value in common.items() if key in signature.parameters}
-            if reading is not None:
-                assert kind is not None
-                values = {key: given.pop(key) for key, _, _ in _READINGS[kind]}
-                if kind is LabelledReading:
-                    values |= columns_of(values.pop("column"))
-                given[reading] = kind(values)
             with _told(common["verbose"], common["quiet"], common["log_json"]):
+                if reading is not None:
+                    assert kind is not None
+                    values = {key: given.pop(key) for key, _, _ in _READINGS[kind]}
+                    if kind is LabelledReading:
+                        values |= columns_of(values.pop("column"))
+                    given[reading] = kind(values)
                 if "device" not in signature.parameters and common["device"] != "auto":
                     log.info("%s computes nothing on a device: --device has no effect", ctx.command_path)
                 function(**given)

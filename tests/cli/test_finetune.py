@@ -1,0 +1,252 @@
+"""finetune, evaluate and predict, from the command line: real runs of a tiny bundle, and hostile files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import anaume
+from commands import Done, Run, begin, spawn
+from helpers import PATIENCE
+from tiny_labels import TINY_TUNING, class_of, texts, value_of, write_classes, write_json, write_table
+from tiny_runs import tiny_bundle
+
+SETS = [part for assignment in TINY_TUNING for part in ("--set", assignment)]
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny bundle on disk; only read."""
+    folder = tmp_path_factory.mktemp("start") / "b"
+    tiny_bundle("mlm", pooler=True).save(folder)
+    return folder
+
+
+def finetune(run: Run, start: Path, train: Path, out: Path, *more: object, task: str = "classification") -> Done:
+    return run("finetune", task, train, "--bundle", start, "-o", out, "--seeds", 1, "--device", "cpu", *SETS, *more)
+
+
+@pytest.mark.parametrize("name", ["finetune", "evaluate", "predict"])
+def test_help_says_what_it_does_with_examples(run: Run, name: str) -> None:
+    done = run(name, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert f"$ anaume {name} " in done.out
+    assert "--column" in done.out
+    assert "ROLE=NAME" in done.out
+
+
+def test_from_files_to_scores_and_predictions(run: Run, start: Path, tmp_path: Path) -> None:
+    train, dev, out = (
+        write_classes(tmp_path / "train.tsv", 33),
+        write_classes(tmp_path / "dev.tsv", 20, 1),
+        tmp_path / "m",
+    )
+    line = ("finetune", "classification", train, "--dev", dev, "--bundle", start, "-o", out, "--seeds", 2, *SETS)
+    done = run(*line, "--epochs", 1, "--seed", 3, "--device", "cpu")
+    assert done.code == 0, done.err
+    assert "classification: 33 training rows, 20 dev rows (of its file); 0.0% of the texts cut at 40 tokens" in done.err
+    assert "seed 3: the classification head is drawn anew; left out, as they are not trained: mlm" in done.err
+    assert "seed 4, step 5 of 5: on dev: loss" in done.err
+    table = done.out.splitlines()
+    assert table[0].split() == ["seed", "accuracy", "best", "step", "steps", "time"]
+    assert [row.split()[0] for row in table[1:3]] == ["3", "4"]
+    assert "over 2 seeds, 95 % interval" in done.out
+    assert f"bundle    {out / 'bundle'} (seed " in done.out
+    assert table[-1] == f"try: anaume predict {out} FILE -o predictions.jsonl"
+
+    again = run(*line, "--epochs", 1, "--seed", 3, "--device", "cpu", "-q")
+    assert (again.code, again.out, again.err) == (0, done.out, "")
+    other = run(*line, "--epochs", 2, "--seed", 3, "--device", "cpu", "-q")
+    assert (other.code, other.out) == (2, "")
+    assert "holds a run with other settings: run.steps: 9, there 5" in other.error()
+
+    report = json.loads((out / "report.json").read_bytes())
+    scored = run("evaluate", out, dev, "--json", "-q")
+    told = json.loads(scored.out)
+    best = next(seed for seed in report["seeds"] if seed["seed"] == report["best_seed"])
+    assert (scored.code, scored.err) == (0, "")
+    assert told["accuracy"] == best["scores"]["accuracy"]
+    assert (told["task"], told["metric"], told["examples"], set(told["labels"])) == (
+        "classification", "accuracy", 20, {"animal", "place"},
+    )  # fmt: skip
+    shown = run("evaluate", out, dev, "--against", out / "seed-3", "-q")
+    assert shown.code == 0
+    assert "accuracy less that of" in shown.out
+    assert "(paired bootstrap over 20 rows)" in shown.out
+
+    predicted = run("predict", out, dev, "-o", tmp_path / "p.jsonl", "--json")
+    assert (predicted.code, json.loads(predicted.out)["examples"]) == (0, 20)
+    assert "20 rows -> " in predicted.err
+    rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text("utf-8").splitlines()]
+    assert [(row["text"], row["label"]) for row in rows] == [(text, class_of(text)) for text in texts(20, 1)]
+    found = anaume.load(out, device="cpu").predict([row["text"] for row in rows])
+    assert [row["prediction"]["label"] for row in rows] == [one.label for one in found]
+    lines = run("predict", out, "-", "--format", "txt", "-q", stdin=b"my dog\n\nthe river\n")
+    assert (lines.code, [json.loads(row)["text"] for row in lines.out.splitlines()]) == (0, ["my dog", "", "the river"])
+
+
+def test_without_dev_rows_are_held_out_and_it_is_said(run: Run, start: Path, tmp_path: Path) -> None:
+    done = finetune(run, start, write_classes(tmp_path / "t.tsv", 50), tmp_path / "m", "--set", "run.steps=1")
+    assert done.code == 0
+    assert "45 training rows, 5 dev rows (held out of the training rows)" in done.err
+    assert "held out  5 rows of the training files, by a fixed seed" in done.out
+    bare = finetune(
+        run,
+        start,
+        tmp_path / "t.tsv",
+        tmp_path / "bare",
+        "--set",
+        "run.steps=1",
+        "--set",
+        "data.dev_share=0.0",
+        "--json",
+    )
+    assert (json.loads(bare.out)["spread"], json.loads(bare.out)["dev_from"]) == (None, "none")
+    assert "50 training rows, 0 dev rows (none)" in bare.err
+
+
+def test_a_score_that_is_not_defined_says_why(run: Run, start: Path, tmp_path: Path) -> None:
+    train = write_table(tmp_path / "t.tsv", [(text, value_of(text)) for text in texts(20)], "text", "score")
+    dev = write_table(tmp_path / "d.tsv", [("dog", 2), ("cat", 2)], "text", "score")
+    done = finetune(run, start, train, tmp_path / "m", "--dev", dev, "--set", "run.steps=1", task="regression")
+    assert done.code == 0
+    assert (
+        "spearman  not defined on the held-out rows (no correlation is defined: the labels are all the same)"
+        in done.out
+    )
+    shown = run("evaluate", tmp_path / "m", dev, "-q")
+    assert "spearman  not defined (no correlation is defined: the labels are all the same)" in shown.out
+
+
+def test_a_table_with_columns_of_other_names_bom_and_crlf(run: Run, start: Path, tmp_path: Path) -> None:
+    path = tmp_path / "reviews.csv"
+    rows = "".join(f'{number},"{text}",{class_of(text)}\r\n' for number, text in enumerate(texts(33)))
+    path.write_bytes(b"\xef\xbb\xbfid,body,stars\r\n" + rows.encode())
+    columns = ("--column", "text=body", "--column", "label=stars")
+    done = finetune(run, start, path, tmp_path / "m", *columns, "--set", "run.steps=1", "-q")
+    assert (done.code, done.err) == (0, "")
+    found = run("predict", tmp_path / "m", path, "--column", "text=body", "-q")
+    assert [json.loads(line)["id"] for line in found.out.splitlines()] == [str(number) for number in range(33)]
+    assert "label" not in json.loads(found.out.splitlines()[0])
+
+
+HOSTILE = [
+    ("classification", b"sentence_x\tlabel_x\na\tb\n", 1, "no label column: none of its columns is called"),
+    ("classification", b"text\tlabel\nmy dog\tx\nriver\t\n", 1, "bad.tsv: row 3: field 'label' is empty"),
+    ("classification", b"text\tlabel\nmy dog\tx\nriver\tx\n", 1, "needs at least two labels; 2 training examples"),
+    ("classification", b"text\tlabel\nmy dog\tx\n  \ty\n", 1, "bad.tsv: row 3: field 'text' is blank"),
+    ("classification", b"text\tlabel\nmy dog\tx\nriver\n", 1, "bad.tsv: row 3"),
+    ("classification", b"text\tlabel\nmy \xff dog\tx\n", 1, "bad.tsv"),
+    ("classification", b"text\tlabel\n", 1, "no rows in it"),
+    ("classification", b"", 1, "bad.tsv"),
+    ("pair-classification", b"text\tlabel\nmy dog\tx\n", 1, "no column of a second text is known"),
+    (
+        "regression",
+        b"text\tscore\nmy dog\t1\nriver\tnan\n",
+        1,
+        "bad.tsv: row 3: field 'score': expected a number, came 'nan'",
+    ),
+    ("regression", b"text\tscore\nmy dog\t1,5\n", 1, "write 1.5 with a point"),
+    ("regression", b"text\tscore\nmy dog\t2\nriver\t2\n", 1, "have 2 every time"),
+    ("multi-label", b"text\tlabels\nmy dog\ta||b\n", 1, "an empty label in 'a||b'"),
+    ("chess", b"text\tlabel\nmy dog\tx\n", 2, "there is no task 'chess'; there are: classification"),
+]
+
+
+@pytest.mark.parametrize(("task", "content", "code", "said"), HOSTILE)
+def test_bad_files_are_one_line_and_nothing_is_left(
+    run: Run, start: Path, tmp_path: Path, task: str, content: bytes, code: int, said: str
+) -> None:
+    path = tmp_path / "bad.tsv"
+    path.write_bytes(content)
+    done = finetune(run, start, path, tmp_path / "m", "--dev", path, task=task)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.error()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["bad.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        (["--bundle", "none-such"], 1, "nothing is called 'none-such'"),
+        (["--dev", "none.tsv"], 1, "none.tsv"),
+        (["--set", "run.step=3"], 2, "there is no setting run.step (did you mean 'steps'?)"),
+        (["--set", "task.scheme=BIO"], 2, "task.scheme means nothing to classification"),
+        (["--column", "body"], 2, "a column is given as ROLE=NAME, say text=body or label=stars; got 'body'"),
+        (["--column", "tags=x"], 2, "classification has no column 'tags'"),
+        (["--epochs", "1", "--minutes", "1"], 2, "run: give one of epochs, steps and minutes"),
+        (["--config", "none.toml"], 2, "none.toml: can't be read"),
+    ],
+)
+def test_wrong_use_is_one_line(run: Run, start: Path, tmp_path: Path, more: list[str], code: int, said: str) -> None:
+    train = write_classes(tmp_path / "t.tsv", 20)
+    line = ["finetune", "classification", train, "-o", tmp_path / "m", *more]
+    done = run(*line, *([] if "--bundle" in more else ["--bundle", start]), "-q")
+    assert (done.code, done.out) == (code, "")
+    assert said in done.error()
+    assert not (tmp_path / "m").exists()
+
+
+def test_an_unseen_label_in_dev_is_refused_with_both_lists(run: Run, start: Path, tmp_path: Path) -> None:
+    train = write_classes(tmp_path / "t.tsv", 20)
+    dev = write_table(tmp_path / "d.tsv", [("dog", "beast")], "text", "label")
+    done = finetune(run, start, train, tmp_path / "m", "--dev", dev, "-q")
+    assert done.code == 1
+    assert "d.tsv: row 2: the labels of the data and of the model differ: the data has beast; the model" in done.error()
+
+
+def test_bad_files_for_a_model_that_is_there(run: Run, tuned_dir: Path, start: Path, tmp_path: Path) -> None:
+    listed = write_json(tmp_path / "l.jsonl", [{"text": "a", "label": ["x"]}])
+    done = run("evaluate", tuned_dir, listed, "-q")
+    assert done.code == 1
+    assert "l.jsonl: row 1: field 'label': expected one label, came list" in done.error()
+    odd = write_json(tmp_path / "o.jsonl", [{"a": "x", "b": "y", "c": 3}])
+    done = run("predict", tuned_dir, odd, "-o", tmp_path / "p.jsonl", "-q")
+    assert done.code == 1
+    assert "o.jsonl: none of its columns is called text" in done.error()
+    done = run("predict", start, listed, "-q")
+    assert done.code == 2
+    assert "predicting needs a head trained for a task, this bundle has: mlm" in done.error()
+    done = run("predict", tuned_dir, listed, "--json", "-q")
+    assert (done.code, done.out) == (2, "")
+    assert "--json prints the summary on stdout" in done.error()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["l.jsonl", "o.jsonl"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_saved_and_the_same_line_goes_on(start: Path, tmp_path: Path, number: signal.Signals) -> None:
+    train, out = write_classes(tmp_path / "t.tsv", 60), tmp_path / "m"
+    line = [
+        "finetune",
+        "classification",
+        train,
+        "--bundle",
+        start,
+        "-o",
+        out,
+        "--seeds",
+        2,
+        *SETS,
+        "--set",
+        "run.steps=3000",
+    ]
+    with begin(*line) as process:
+        metrics, deadline = out / "seed-0" / "metrics.jsonl", time.monotonic() + PATIENCE
+        while not metrics.exists() or metrics.stat().st_size < 2000:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1] == "stopped in seed 0, saved; the same line goes on from there"
+    assert not (out / "report.json").exists()
+    done = spawn(*line)
+    assert done.code == 0, done.err
+    assert "seed 0: goes on at step" in done.err
+    assert json.loads((out / "report.json").read_bytes())["seeds"][1]["steps"] == 3000
