@@ -197,3 +197,6 @@ def test_a_runs_folder_is_its_bundle(tuned_dir: Path, tmp_path: Path) -> None:
     shutil.copytree(tuned_dir, tmp_path / "moved")
     assert anaume.load(tmp_path / "moved", device="cpu").predict(given) == found
     assert json.loads((tuned_dir / "report.json").read_bytes())["task"] == "classification"
+    shutil.rmtree(tmp_path / "moved" / "bundle")
+    with pytest.raises(BundleError, match="moved: a run that has no bundle yet; the line that began it"):
+        anaume.load(tmp_path / "moved", device="cpu")

@@ -76,7 +76,13 @@ def find_bundle(name_or_path: str | Path) -> Path:
 def _of_a_run(directory: Path) -> Path:
     """Return the bundle in a run's folder; any other directory is returned as it is."""
     inner = recover(directory / "bundle")
-    return inner if inner.is_dir() and not (directory / "config.json").exists() else directory
+    if (directory / "config.json").exists():
+        return directory
+    if inner.is_dir():
+        return inner
+    if (directory / "settings.toml").exists() or any(directory.glob("seed-*/settings.toml")):
+        raise BundleError(f"{directory}: a run that has no bundle yet; the line that began it goes on with it")
+    return directory
 
 
 def public_name(directory: Path) -> str:

@@ -281,7 +281,9 @@ def _keep_best(report: FinetuneReport) -> None:
     """Put the best seed's bundle where the result is looked for, and write the report."""
     if report.best_seed is None:
         return
-    Bundle.load(seed_folder(report.folder, report.best_seed) / BUNDLE, device="cpu").save(report.bundle)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnaumeWarning)  # what is to be said of it was said when the seed saved it
+        Bundle.load(seed_folder(report.folder, report.best_seed) / BUNDLE, device="cpu").save(report.bundle)
     told = {**asdict(report), "folder": report.folder.name}
     with atomic_file(report.folder / REPORT) as file:
         file.write((json.dumps(told, indent=1) + "\n").encode())
