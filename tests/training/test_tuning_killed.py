@@ -125,6 +125,8 @@ def test_two_processes_follow_one_where_classes_weigh(material: Path, tmp_path: 
         assert (a.get("tokens"), a.get("dev_accuracy")) == (b.get("tokens"), b.get("dev_accuracy"))
     theirs = weights_of(tmp_path / "two" / "bundle")
     for name, tensor in weights_of(tmp_path / "one" / "bundle").items():
+        if name.endswith("key.bias"):
+            continue  # softmax takes no notice of it: its gradient is rounding alone, and Adam makes steps of that
         assert float((tensor - theirs[name]).abs().max()) < 1e-4 * max(1.0, float(tensor.abs().max())), name
 
 
