@@ -13,7 +13,18 @@ import pytest
 from helpers import wheel_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
-SHOWING = ["README.md", "README.ja.md", "docs/ja/bert.md", "docs/scaling.md", "docs/ja/scaling.md"]
+GUIDES = sorted(
+    str(path.relative_to(ROOT)) for folder in ("guides", "ja/guides") for path in (ROOT / "docs" / folder).glob("*.md")
+)
+SHOWING = [
+    "README.md",
+    "README.ja.md",
+    "docs/ja/bert.md",
+    "docs/ja/faq.md",
+    "docs/scaling.md",
+    "docs/ja/scaling.md",
+    *GUIDES,
+]
 """The pages that show commands with what they print."""
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if "node_modules" not in path.parts)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")

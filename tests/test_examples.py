@@ -1,3 +1,4 @@
+import json
 import math
 import re
 import subprocess
@@ -77,3 +78,30 @@ def test_a_bert_of_one_s_own_from_a_folder_of_texts(tmp_path: Path) -> None:
     assert re.match(r"[\d,]+ steps", lines[1])
     assert len(lines) == 5
     assert all(re.match(r"0\.\d{3}  \S+", line) for line in lines[2:])
+
+
+@pytest.mark.slow
+def test_the_whole_way_from_raw_text_to_predictions(tmp_path: Path) -> None:
+    pytest.importorskip("fugashi")
+    texts = str(tmp_path / "texts")
+    for command in (["japanese_texts.py", texts], ["journey.py", texts, str(tmp_path / "out")]):
+        line = [sys.executable, str(EXAMPLES / command[0]), *command[1:]]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        assert done.returncode == 0, done.stderr
+    (loss,) = numbers(r"^pretraining: 300 steps, held-out loss ([\d.]+)", done.stdout)
+    assert loss < 4.71  # what knowing the frequencies of words alone gives
+    assert min(numbers(r"^fine-tuning: accuracy of each seed ([\d.]+) ([\d.]+)$", done.stdout)) > 0.6
+    assert [line.split()[0] for line in done.stdout.splitlines()[-2:]] == ["配送", "アカウント"]
+
+
+def test_the_japanese_texts_hold_what_they_say(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(EXAMPLES / "japanese_texts.py"), str(tmp_path)], check=True, timeout=PATIENCE)
+    texts = {part: (tmp_path / f"tickets-{part}.tsv").read_text().splitlines()[1:] for part in ("train", "dev")}
+    assert [len(rows) for rows in texts.values()] == [200, 60]
+    assert not set(texts["train"]) & set(texts["dev"])
+    for part in ("train", "dev"):
+        for line in (tmp_path / f"entities-{part}.jsonl").read_text().splitlines():
+            row = json.loads(line)
+            for entity in row["entities"]:
+                assert row["text"][entity["start"] : entity["end"]]
+                assert entity["label"] in {"人名", "地名", "組織"}
