@@ -68,7 +68,9 @@ def test_the_readmes_name_the_same_two_commands() -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", SHOWING)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in GUIDES else name for name in SHOWING]
+)
 def test_every_output_shown_is_what_the_commands_print_now(name: str) -> None:
     wheel_checkpoint()
     # As a reader's machine would: with all its threads (conftest.py takes one for tiny tensors).
