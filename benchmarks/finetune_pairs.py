@@ -10,21 +10,30 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anaume.data import atomic_file
 from anaume.tasks.registry import AnyTask
-from benchmarks.finetune_sides import Row, task_of
-from benchmarks.finetune_study import FinetuneStudy
+from benchmarks.finetune_sides import Line, Tuned, task_of
+from benchmarks.kept import KeptRows
 
 RESAMPLES = 1000
-KEPT = "finetune-pairs.json"
 
-Pair = tuple[Row, Row]
+Pair = tuple[Tuned, Tuned]
 """Two rows of one data set and one seed."""
+
+
+class ScoredStudy(Protocol):
+    """A study that keeps the scores of single examples (`FinetuneStudy` says what these are)."""
+
+    kept: KeptRows
+
+    def result(self, row: Any) -> Line | None: ...
+
+    def examples(self, row: Any) -> NDArray[np.float64] | None: ...
 
 
 @dataclass(frozen=True)
@@ -42,11 +51,11 @@ class Difference:
 
 
 class Pairs:
-    """Differences between the rows of a study."""
+    """Differences between the rows of a study; kept beside its rows, NAME-pairs.json."""
 
-    def __init__(self, study: FinetuneStudy, *, resamples: int = RESAMPLES) -> None:
+    def __init__(self, study: ScoredStudy, *, resamples: int = RESAMPLES) -> None:
         self._study, self._resamples = study, resamples
-        self._path = study.kept.path.with_name(KEPT)
+        self._path = study.kept.path.with_name(f"{study.kept.path.stem}-pairs.json")
         there = self._path.exists()
         self._kept: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8")) if there else {}
         self._drawn: dict[str, NDArray[np.float64]] = {}
@@ -74,7 +83,7 @@ class Pairs:
         low, high = np.percentile(drawn, [2.5, 97.5])
         return Difference(float(whole[0]), float(low), float(high), len(sets), min(map(len, sets)))
 
-    def _scores(self, row: Row) -> NDArray[np.float64]:
+    def _scores(self, row: Tuned) -> NDArray[np.float64]:
         """Return (1 + resamples,): the score of all dev examples, and of each resample; drawn alike for all rows."""
         if row.name not in self._drawn:
             examples = self._study.examples(row)
@@ -86,7 +95,7 @@ class Pairs:
         told = [[[self._line(row) for row in pair] for pair in own] for own in sets]
         return hashlib.sha256(json.dumps([told, self._resamples]).encode()).hexdigest()[:16]
 
-    def _line(self, row: Row) -> list[Any]:
+    def _line(self, row: Tuned) -> list[Any]:
         line = self._study.result(row)
         assert line is not None
         return [line["row"], line["scores"], line["sha256"]]

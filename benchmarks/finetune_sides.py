@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 
@@ -82,6 +82,20 @@ class Row:
         return replace(self, name="", side="trainer", precision="float32", budget="epochs", settings=())
 
 
+class Tuned(Protocol):
+    """What a row of any fine-tuning tells of itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def data(self) -> str: ...
+
+    def finetune_settings(self) -> FinetuneSettings: ...
+
+    def __hash__(self) -> int: ...
+
+
 def train(row: Row, folder: Path, settings: FinetuneSettings) -> Line | None:
     """Train, or go on training, and score; None if it was asked to stop.
 
@@ -117,10 +131,10 @@ def opened(name: str) -> Bundle:
 
 
 @cache
-def task_of(row: Row) -> AnyTask:
+def task_of(row: Tuned) -> AnyTask:
     """Return the task of a row; the Trainer's learns numbers as they are, ours scaled."""
     task = fitted(row.data, row.finetune_settings().task.given())
-    if row.side == "trainer" and "spread" in task.settings():
+    if isinstance(row, Row) and row.side == "trainer" and "spread" in task.settings():
         return type(task).restore(task.head, {**task.settings(), "mean": 0.0, "spread": 1.0})
     return task
 
