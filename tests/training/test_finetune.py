@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,15 @@ def test_the_same_call_again_does_nothing(whole: tuple[Path, FinetuneReport]) ->
     assert all(torch.equal(tensor, before[name]) for name, tensor in weights_of(whole[0] / "m" / "bundle").items())
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Let Ctrl-C be heard where the tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_stopped_by_ctrl_c_it_goes_on_bit_for_bit(whole: tuple[Path, FinetuneReport], tmp_path: Path) -> None:
     for stop in ((0, 2), (0, 7), (1, 5)):  # seed, step
 
@@ -172,26 +182,26 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_the_best_weights_are_those_of_the_best_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every step is evaluated and its weights are kept aside: the bundle holds the first of the best."""
-    seen: dict[int, tuple[float, dict[str, torch.Tensor]]] = {}
+    """Every step is evaluated and its weights are kept aside: of those that score best the bundle holds the surest."""
+    seen: dict[int, tuple[float, float, dict[str, torch.Tensor]]] = {}
     evaluate = ExampleWork.evaluate
 
     def keeping(self: ExampleWork, model: Any, dtype: Any, progress: Any) -> dict[str, Any]:
         row = evaluate(self, model, dtype, progress)
         copies = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        seen.setdefault(progress.step, (row["dev_macro_f1"], copies))
+        seen.setdefault(progress.step, (row["dev_macro_f1"], row["dev_loss"], copies))
         return row
 
     monkeypatch.setattr(ExampleWork, "evaluate", keeping)
-    steps = ("run.steps=12", "run.evaluations=12", "task.metric=macro_f1", "optimizer.learning_rate=0.02")
+    steps = ("run.steps=12", "run.evaluations=12", "task.metric=macro_f1", "optimizer.learning_rate=0.1")
     report = tiny_finetune(tmp_path, "m", *steps, "run.checkpoint_seconds=0.001", "run.keep_checkpoints=1")
     assert len(seen) > 10
-    best = max(seen, key=lambda step: (seen[step][0], -step))
-    assert len({score for score, _ in seen.values()}) > 2
+    best = max(seen, key=lambda step: (seen[step][0], -seen[step][1]))
+    assert len({score for score, *_ in seen.values()}) > 2
     assert (report.seeds[0].best_step, report.seeds[0].scores["macro_f1"]) == (best, pytest.approx(seen[best][0]))
     assert best < max(seen)
     model = anaume.load(report.folder, device="cpu").model
-    assert all(torch.equal(tensor, seen[best][1][name]) for name, tensor in model.state_dict().items())
+    assert all(torch.equal(tensor, seen[best][2][name]) for name, tensor in model.state_dict().items())
 
 
 def test_patience_stops_early_and_keeps_the_best(tmp_path: Path) -> None:

@@ -171,14 +171,14 @@ class ExampleWork:
         return {"loss": float(sums[0] / counts[0]) if counts[0] else None}
 
     def evaluate(self, model: Bert, dtype: torch.dtype, progress: Progress) -> dict[str, Any]:
-        """Score the dev examples; weights better than all before are kept."""
+        """Score the dev examples; weights better than all before are kept, the lower loss deciding between equals."""
         assert self.dev is not None
         scored = self.dev.score(model, self.task, dtype)
-        main = scored.scores[self.task.main]
-        better = main is not None and (progress.best_score is None or main > progress.best_score)
-        if better:
+        main, loss = scored.scores[self.task.main], scored.loss
+        if better := main is not None and _is_better(main, loss, progress):
             self._best.save(model, progress.step)
-            progress.best_score, progress.best_step, progress.since_best = main, progress.step, 0
+            progress.best_score, progress.best_loss = main, json_number(loss)
+            progress.best_step, progress.since_best = progress.step, 0
         else:
             progress.since_best += 1
         told = {f"dev_{name}": value for name, value in scored.scores.items() if isinstance(value, float)}
@@ -206,6 +206,13 @@ class ExampleWork:
             part.append(unit)
             tokens += own
         yield part
+
+
+def _is_better(score: float, loss: float, progress: Progress) -> bool:
+    """Whether weights are better than the best so far. On few dev rows many score alike, and the first know least."""
+    if progress.best_score is None or score != progress.best_score:
+        return progress.best_score is None or score > progress.best_score
+    return progress.best_loss is None or loss < progress.best_loss
 
 
 def example_part(

@@ -90,16 +90,16 @@ def resolve(
         values.append(f"run.precision={own if stored is None else stored.run.precision}")
     if run.threads is None:
         values.append(f"run.threads={torch.get_num_threads() if stored is None else stored.run.threads}")
-    if run.batch_rows is None:
-        values.append(f"run.batch_rows={BATCH_ROWS}")
     return settings.with_values(values)
 
 
 def with_length(settings: FinetuneSettings, units: int, *, held_out: bool) -> FinetuneSettings:
-    """Return resolved settings with the numbers of steps and of evaluations written down.
+    """Return resolved settings with batch, steps and evaluations written down.
 
-    units  what an epoch goes through
+    units  what an epoch goes through: fewer than a batch make a batch of their own, so that an epoch is a step at least
     """
+    if settings.run.batch_rows is None:
+        settings = settings.with_values([f"run.batch_rows={min(BATCH_ROWS, max(units, 1))}"])
     run = settings.run
     assert run.batch_rows is not None
     epochs, steps = run.epochs, run.steps

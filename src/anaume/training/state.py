@@ -54,6 +54,8 @@ class Progress:
     """The next row."""
     best_score: float | None = None
     """The best main score on held-out examples so far; None without any."""
+    best_loss: float | None = None
+    """The held-out loss of the same weights, which decides between equal scores."""
     best_step: int | None = None
     """The step whose weights had it."""
     since_best: int = 0

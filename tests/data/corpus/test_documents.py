@@ -143,7 +143,7 @@ def test_a_pipe_with_a_name_is_refused_rather_than_waited_for(tmp_path):
 
 
 def test_a_json_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("anaume.data.records._LINE_LIMIT", 1 << 20)
+    monkeypatch.setattr("anaume.data.records.OBJECT_LIMIT", 1 << 20)
     put(tmp_path, '{"text": "short"}\n{"text": "' + "x" * (1 << 20) + '"}\n', "a.jsonl")
     with pytest.raises(DataError, match=r"a\.jsonl: line 2: has more than 1 MiB"):
         texts(tmp_path / "a.jsonl")
