@@ -137,18 +137,21 @@ def test_a_bundle_without_a_task_is_refused_before_a_file_is_made(tmp_path: Path
     assert not (tmp_path / "out.jsonl").exists()
 
 
+# The peak of this very program: ru_maxrss would begin with what pytest, which starts it, holds.
 _PEAK = """
-import resource, sys, anaume
+import sys, anaume
 from anaume.jobs.predict import predict_file
 bundle = anaume.load(sys.argv[1], device="cpu")
 predict_file(bundle, sys.argv[2], sys.argv[3])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(next(int(line.split()[1]) // 1024 for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 
 
 @pytest.mark.slow
 def test_a_million_rows_need_no_more_memory_than_some(tmp_path: Path, tuned_dir: Path) -> None:
-    """Peak memory of 1,000,000 rows (28 MB of text) is that of 20,000, but for 8 bytes a row: its coverage."""
+    """Peak memory of 1,000,000 rows (22 MB of text) is that of 20,000."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("a program's peak memory is read from Linux's /proc")
     peaks = []
     for rows in (20_000, 1_000_000):
         source = tmp_path / f"{rows}.txt"
@@ -160,7 +163,7 @@ def test_a_million_rows_need_no_more_memory_than_some(tmp_path: Path, tuned_dir:
         with open(tmp_path / f"{rows}.jsonl", encoding="utf-8") as file:
             assert sum(1 for _ in file) == rows
     print("peak MiB", peaks)
-    assert peaks[1] < peaks[0] + 60
+    assert peaks[1] < peaks[0] + 20
 
 
 @pytest.mark.filterwarnings("ignore:.*unknown to the vocabulary")  # the questions' own words

@@ -39,15 +39,50 @@ class Predicted:
 
     def messages(self, max_length: int) -> tuple[str, ...]:
         """Return what a user must be told, with counts; () when the model saw all and knew it."""
+        seen = Seen()
+        seen.add(self)
+        return seen.messages(max_length)
+
+
+@dataclass
+class Seen:
+    """What the model saw of one chunk of texts after the other."""
+
+    texts: int = 0
+    coverage: float = 0.0
+    """The sum of the texts' coverages."""
+    cut: int = 0
+    coverage_of_cut: float = 0.0
+    """The sum of the coverages of those that were cut."""
+    pieces: int = 0
+    unknown: int = 0
+
+    def add(self, predicted: Predicted) -> None:
+        """Count one more chunk."""
+        cut = predicted.coverage < 1.0
+        self.texts += len(cut)
+        self.coverage += float(predicted.coverage.sum())
+        self.cut += int(cut.sum())
+        self.coverage_of_cut += float(predicted.coverage[cut].sum())
+        self.pieces += predicted.pieces
+        self.unknown += predicted.unknown
+
+    @property
+    def unknown_share(self) -> float:
+        """The share of the pieces that the vocabulary does not hold, 0 to 1."""
+        return self.unknown / self.pieces if self.pieces else 0.0
+
+    def messages(self, max_length: int) -> tuple[str, ...]:
+        """Return what a user must be told of these texts, with counts; () when the model saw all and knew it."""
         said = []
         if self.cut:
             said.append(
-                f"{self.cut:,} of {len(self.coverage):,} texts were longer than {max_length} tokens and were cut (the "
-                f"model saw {self.coverage[self.coverage < 1.0].mean():.0%} of them on average)"
+                f"{self.cut:,} of {self.texts:,} texts were longer than {max_length} tokens and were cut (the model "
+                f"saw {self.coverage_of_cut / self.cut:.0%} of them on average)"
             )
-        if self.pieces and self.unknown / self.pieces > UNKNOWN_LIMIT:
+        if self.unknown_share > UNKNOWN_LIMIT:
             said.append(
-                f"{self.unknown / self.pieces:.1%} of the pieces ({self.unknown:,} of {self.pieces:,}) are unknown to "
+                f"{self.unknown_share:.1%} of the pieces ({self.unknown:,} of {self.pieces:,}) are unknown to "
                 "the vocabulary: it was not made for this text"
             )
         return tuple(said)

@@ -13,10 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from anaume.bundle import Bundle
-from anaume.bundle.predicting import Predicted
+from anaume.bundle.predicting import Seen
 from anaume.data import atomic_file
 from anaume.data.labelled import Example, QuestionExample
 from anaume.data.vectors import json_line
@@ -85,30 +83,28 @@ def predict_file(
             raise SettingsError(f"{out} is the output and one of the inputs; name another output")
     started = time.perf_counter()
     stream = stream_examples(type(task), given, labelled=False, **reading)
-    parts: list[Predicted] = []
+    seen = Seen()
     write: Callable[[Any, Any], bytes] = _record if out is None or Path(out).suffix == ".jsonl" else _OfficialAnswers()
     with _lines(out) as file, progress_bar("predicting", scan_sources(given).lines, show=progress) as advance:
         while chunk := list(islice(stream, CHUNK)):
             predicted = bundle.predict_report(chunk, warn=False)
             for example, prediction in zip(chunk, predicted.predictions, strict=True):
                 file.write(write(example, prediction))
-            parts.append(_counts(predicted))
+            seen.add(predicted)
             advance(len(chunk))
         if isinstance(write, _OfficialAnswers):
             file.write(write.end())
-    whole = _joined(parts)
-    messages = whole.messages(bundle.task_length)
+    messages = seen.messages(bundle.task_length)
     if messages:
         warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=2)
-    count = len(whole.coverage)
     return PredictSummary(
         out="-" if out is None else str(out),
         task=task.name,
-        examples=count,
+        examples=seen.texts,
         seconds=time.perf_counter() - started,
-        coverage=float(whole.coverage.mean()) if count else 1.0,
-        cut=whole.cut,
-        unknown_share=whole.unknown / whole.pieces if whole.pieces else 0.0,
+        coverage=seen.coverage / seen.texts if seen.texts else 1.0,
+        cut=seen.cut,
+        unknown_share=seen.unknown_share,
         messages=messages,
     )
 
@@ -139,20 +135,6 @@ class _OfficialAnswers:
     def end(self) -> bytes:
         """Return the object."""
         return json_line({**self._answers})
-
-
-def _counts(predicted: Predicted) -> Predicted:
-    """Return what is to be summed up, without the predictions."""
-    return Predicted(predictions=[], coverage=predicted.coverage, pieces=predicted.pieces, unknown=predicted.unknown)
-
-
-def _joined(parts: Sequence[Predicted]) -> Predicted:
-    return Predicted(
-        predictions=[],
-        coverage=np.concatenate([part.coverage for part in parts]) if parts else np.empty(0),
-        pieces=sum(part.pieces for part in parts),
-        unknown=sum(part.unknown for part in parts),
-    )
 
 
 @contextmanager
