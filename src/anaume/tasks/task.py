@@ -26,15 +26,15 @@ of a token head, (tokens, 2) of a span head; only real tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class Prediction(ABC):
     """What every prediction can say of itself; each task adds its own fields."""
 
     coverage: float
     """The share of the text that the model saw, 0 to 1."""
 
+    @abstractmethod
     def record(self) -> dict[str, Any]:
         """Return it ready for JSON, the answer first."""
-        raise NotImplementedError
 
 
 E = TypeVar("E", bound=Example)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -111,9 +112,9 @@ class TextTask(Task[TextExample, P]):
                 found |= dict(zip(own, tokenizer.encode_batch(texts, seconds, max_length=max_length), strict=True))
         return [found[number] for number in range(len(examples))]
 
+    @abstractmethod
     def _targets(self, examples: Sequence[TextExample]) -> dict[str, npt.NDArray[np.generic]]:
         """Return what is to be learned, arrays (examples, ...) by name."""
-        raise NotImplementedError
 
 
 def refuse_unknown(examples: Sequence[TextExample], names: Sequence[Collection[str]], known: Sequence[str]) -> None:
