@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,14 @@ def test_a_bilstm_learns_words(tmp_path: Path) -> None:
     train, dev = write_words(tmp_path / "train.conll", 64), write_words(tmp_path / "dev.conll", 20, seed=1)
     given = ("task.tagger=bilstm", "task.layers=embeddings", "run.epochs=12", "optimizer.learning_rate=0.03")
     assert probe(tmp_path / "m", train, dev, *given, seeds=1).seeds[0].scores["f1"] > 0.9
+
+
+def test_a_probe_of_the_last_layers_words_is_a_published_class(tmp_path: Path) -> None:
+    report = probe(tmp_path / "m", write_words(tmp_path / "train.conll", 24), None)
+    assert json.loads((report.bundle / "config.json").read_text("utf-8"))["architectures"] == [
+        "BertForTokenClassification"
+    ]
+    assert not (report.bundle / "anaume_heads.safetensors").exists()
 
 
 def test_a_weighted_sum_of_layers_is_learned_for_texts_too(tmp_path: Path) -> None:
