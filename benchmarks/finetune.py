@@ -26,11 +26,12 @@ SEEDS = (0, 1, 2)
 KINDS: dict[str, dict[str, Any]] = {
     "ours": {},
     "trainer": {"side": "trainer", "precision": "float32"},
-    "trainer-bfloat16": {"side": "trainer"},
-    "ours-float32": {"precision": "float32"},
     "ours-same-time": {"budget": "trainer"},
 }
 """Label -> what the row is: our default is bfloat16, where the processor has it; the Trainer's is float32."""
+
+EPOCHS_ALIKE = ("ours", "trainer")
+"""The kinds of run of the further data sets."""
 
 POOLED = ("MRPC", "RTE", "CoLA", "SST-2")
 POOLINGS = ("mean", "max")
@@ -57,12 +58,12 @@ def seeds_of(data: str) -> tuple[int, ...]:
 def plan() -> Plan:
     """Return the page's tables, in the order in which their rows are worth running."""
 
-    def table(names: Any) -> Table:
-        return {data: {kind: [row(data, kind, seed) for seed in seeds_of(data)] for kind in KINDS} for data in names}
+    def table(names: Any, kinds: Any) -> Table:
+        return {data: {kind: [row(data, kind, seed) for seed in seeds_of(data)] for kind in kinds} for data in names}
 
     return Plan(
-        core=table(CORE),
-        further=table(FURTHER),
+        core=table(CORE, KINDS),
+        further=table(FURTHER, EPOCHS_ALIKE),
         pooling={
             data: {
                 "cls": [row(data, "ours", seed) for seed in seeds_of(data)],
@@ -85,7 +86,7 @@ def quick() -> tuple[FinetuneStudy, Callable[[FinetuneStudy], str]]:
         "cls": [row(first, "ours", 0, bundle=MADE_BUNDLE)],
         "mean": [pooled(first, "mean", 0, bundle=MADE_BUNDLE)],
     }
-    tables = Plan(table([first], KINDS), table(others, list(KINDS)[:2]), {first: pooling})
+    tables = Plan(table([first], KINDS), table(others, EPOCHS_ALIKE), {first: pooling})
     made = FinetuneStudy(tables.rows, rates=Rates(kept / "rates.jsonl"), runs=study.RUNS / "quick", kept=kept)
     return made, lambda done: make_page(done, tables)
 

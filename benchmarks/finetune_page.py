@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from anaume.engines import PRECISIONS
 from benchmarks import harness
-from benchmarks.finetune_data import DRAWN, SETS, STARTED_ON
+from benchmarks.finetune_data import DRAWN, SETS, STARTED_ON, TRAIN
 from benchmarks.finetune_pairs import Difference, Pair, Pairs
 from benchmarks.finetune_sides import BATCH, EPOCHS, Line, Row
 from benchmarks.finetune_study import FinetuneStudy
@@ -23,20 +24,16 @@ COMMAND = "python -m benchmarks.finetune --rates; python -m benchmarks.finetune 
 SAID = {
     "ours": "anaume",
     "trainer": "Trainer",
-    "trainer-bfloat16": "Trainer, bfloat16",
-    "ours-float32": "anaume, float32",
     "ours-same-time": "anaume, the Trainer's time",
 }
 COMPARED = {
     "equal epochs": ("ours", "trainer"),
-    "equal epochs, both float32": ("ours-float32", "trainer"),
-    "equal epochs, both bfloat16": ("ours", "trainer-bfloat16"),
     "equal time": ("ours-same-time", "trainer"),
 }
 
 SAME = """\
 Both sides start from the same weights of all-MiniLM-L6-v2, the task's new head included, and learn the same rows: texts
-read and cut into pieces once, by anaume, at most 2,000 of them, drawn by a fixed seed ({drawn}). Both: AdamW (betas
+read and cut into pieces once, by anaume, at most {train:,} of them, drawn by a fixed seed ({drawn}). Both: AdamW (betas
 0.9 and 0.999, eps 1e-8, weight decay 0.01 on matrices), gradients clipped to 1, {epochs} epochs of batches of {batch},
 10 % warm-up and a linear way down to 0, dropout 0.1, one learning rate a data set, tuned for neither; scored on the
 dev examples once an epoch, the best weights kept, by one decoding and one set of metrics (anaume's). The Trainer as its
@@ -51,7 +48,8 @@ sides alike: they compare the sides, and flatter both."""
 TIMES = """\
 Seconds of training and evaluations on a quiet machine with all its cores: steps x seconds a step + evaluations x
 seconds an evaluation, all kinds measured turn by turn (the last table). anaume scores what it saves once more, in
-float32: that is in its time. Loading, tokenizing and saving are in neither side's."""
+float32: that is in its time. Loading, tokenizing and saving are in neither side's. Each side's other precision was
+timed, not scored: packed rows give the ratio of the two sides in one precision, bfloat16 gives the rest."""
 
 POOLED = """\
 What the classifier reads: the pooler over [CLS], as published, or the mean or maximum of a text's vectors; all else as
@@ -82,7 +80,7 @@ def make_page(study: FinetuneStudy, plan: Plan, *, resamples: int = 1000) -> str
     """Return the page."""
     pairs = Pairs(study, resamples=resamples)
     parts = [
-        SAME.format(drawn=DRAWN, epochs=EPOCHS, batch=BATCH),
+        SAME.format(drawn=DRAWN, train=TRAIN, epochs=EPOCHS, batch=BATCH),
         _verdict(study, plan.core, pairs),
         "## Scores",
         SPREAD.format(resamples),
@@ -139,19 +137,19 @@ def _differences(table: Table, pairs: Pairs) -> str:
 
 
 def _times(study: FinetuneStudy, table: Table) -> str:
-    kinds = [kind for kind in _kinds(table) if kind != "ours-same-time"]
-    timed = {data: {kind: own[kind][:1] for kind in kinds} for data, own in table.items()}
+    timed = {data: _precisions(own) for data, own in table.items()}
+    kinds = list(next(iter(timed.values())))
     if len(timed) > 1:
         timed["all"] = {kind: [row for own in timed.values() for row in own[kind]] for kind in kinds}
     lines = []
     for data, own in timed.items():
-        theirs, cells = _seconds(study, own["trainer"]), []
+        theirs, cells = _seconds(study, own["Trainer, float32"]), []
         for kind in kinds:
             seconds = _seconds(study, own[kind])
             share = "" if seconds is None or theirs is None else f" ({seconds / theirs:.2f})"
             cells.append("not measured yet" if seconds is None else f"{seconds:,.0f}{share}")
         lines.append([data, *cells])
-    return harness.table(["seconds (share of the Trainer's)", *(SAID[kind] for kind in kinds)], lines)
+    return harness.table(["seconds (share of the Trainer's)", *kinds], lines)
 
 
 def _pooling(study: FinetuneStudy, table: Table, pairs: Pairs) -> str:
@@ -202,6 +200,15 @@ def _rates(study: FinetuneStudy, rows: Sequence[Row]) -> str:
     ]  # fmt: skip
     table = harness.table(["pace", "seconds", "spread", "rounds", "date", "commit"], cells)
     return f"{table}\n\n{'Medians over rounds.' if cells else 'Not measured yet.'}"
+
+
+def _precisions(own: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """Return a row of each side in each precision, by what the page calls it."""
+    return {
+        f"{SAID[side]}, {precision}": [replace(own[side][0], precision=precision)]
+        for side in ("ours", "trainer")
+        for precision in PRECISIONS
+    }
 
 
 # -- cells ------------------------------------------------------------------------------------------------------------

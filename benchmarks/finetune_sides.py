@@ -15,6 +15,7 @@ import torch
 from anaume.bundle import Bundle
 from anaume.bundle.parts import BundleParts, TaskEntry
 from anaume.config import EmbeddingConfig
+from anaume.engines import Precision
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask
 from anaume.training.finetune import finetune_examples
@@ -48,7 +49,7 @@ class Row:
     name: str
     data: str
     side: Literal["ours", "trainer"] = "ours"
-    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    precision: Precision = "bfloat16"
     budget: Literal["epochs", "trainer"] = "epochs"
     seed: int = 0
     settings: tuple[str, ...] = ()

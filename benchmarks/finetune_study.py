@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from anaume.engines import PRECISIONS
 from anaume.errors import SettingsError
 from benchmarks.finetune_data import SETS, drawn
 from benchmarks.finetune_sides import BATCH, EPOCHS, Line, Row, seconds_a_step, seconds_an_evaluation, steps_of, train
@@ -72,7 +73,7 @@ class FinetuneStudy:
             return None
         if row.budget == "trainer":
             return self.seconds(row.trainer)
-        line = self.result(row)
+        line = self._line(row)
         return (steps_of(row) if line is None else line["steps"]) * step + evaluations
 
     def forget(self, name: str) -> None:
@@ -132,11 +133,15 @@ class FinetuneStudy:
         return max(1, math.floor((whole - evaluations) / step))
 
     def measure_rates(self, rows: Sequence[Row], *, rounds: int, seconds: float, fresh: bool = False) -> None:
-        """Measure the seconds a step and an evaluation of rows, as far as they are not known, turn by turn."""
-        timed = [other for row in rows for other in (row, *_final(row), *_trainer(row))]
+        """Measure, turn by turn, what a step and an evaluation take both sides in both precisions, where not known."""
+        timed = [replace(other, precision=one) for row in rows for other in (row, row.trainer) for one in PRECISIONS]
         runs: dict[str, Callable[[int, Path], float]] = {row.pace: partial(seconds_a_step, row) for row in timed}
         runs |= {row.evaluation_pace: partial(seconds_an_evaluation, row) for row in timed}
         self.rates.measure(runs, rounds=rounds, seconds=seconds, fresh=fresh)
+
+    def _line(self, row: Row) -> Line | None:
+        """Return what is kept of a row in either precision: its steps and examples are those of both."""
+        return next((line for one in PRECISIONS if (line := self.result(replace(row, precision=one)))), None)
 
     def _evaluations(self, row: Row) -> float | None:
         """Return the seconds of a row's evaluations: so many in the run, and ours scores once more what it saves."""
@@ -144,14 +149,10 @@ class FinetuneStudy:
         known = [rate for rate in rates if rate is not None]
         if len(known) < len(rates):
             return None
-        line = self.result(row)
+        line = self._line(row)
         return (len(drawn(row.data).dev) if line is None else line["dev"]) / BATCH * sum(known)
 
 
 def _final(row: Row) -> list[Row]:
     """Return the row whose pace our last evaluation has, which is in float32."""
     return [replace(row, precision="float32")] if row.side == "ours" else []
-
-
-def _trainer(row: Row) -> list[Row]:
-    return [row.trainer] if row.budget == "trainer" else []
