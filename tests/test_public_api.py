@@ -34,6 +34,7 @@ PUBLIC = [
     "extend_vocabulary",
     "finetune",
     "generate_random_mask",
+    "import_checkpoint",
     "load",
     "mlm_loss",
     "open_corpus",

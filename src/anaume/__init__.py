@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         SettingsError,
         TokenizerError,
     )
+    from anaume.exporting.importing import import_checkpoint
     from anaume.model import InputEmbeddings, generate_random_mask, mlm_loss
     from anaume.tokenization import Encoding, Tokenizer, TokenizerRules, VocabularyExtension
     from anaume.training import PretrainResult, PretrainSettings
@@ -70,6 +71,7 @@ _HOMES = {
     "extend_vocabulary": "anaume.bundle",
     "finetune": "anaume.training.finetune",
     "generate_random_mask": "anaume.model",
+    "import_checkpoint": "anaume.exporting.importing",
     "mlm_loss": "anaume.model",
     "open_corpus": "anaume.data",
     "prepare_corpus": "anaume.data",
@@ -106,6 +108,7 @@ __all__ = [
     "extend_vocabulary",
     "finetune",
     "generate_random_mask",
+    "import_checkpoint",
     "load",
     "mlm_loss",
     "open_corpus",

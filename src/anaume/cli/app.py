@@ -14,6 +14,7 @@ from anaume.cli import (
     check,
     doctor,
     embed,
+    exchange,
     fill,
     finetune,
     inspect,
@@ -60,7 +61,10 @@ def _root(
     """
 
 
-for family in (story, text, vocab, bundles, inspect, embed, fill, prepare, check, doctor, pretrain, finetune, predict):
+_FAMILIES = (
+    story, text, vocab, bundles, inspect, embed, fill, prepare, check, doctor, pretrain, finetune, predict, exchange,
+)  # fmt: skip
+for family in _FAMILIES:
     family.register(app)
 
 
