@@ -58,11 +58,14 @@ NEWS = """
         {組}は先月、{地}の店を閉めました。 作家の{人}さんが新しい本を書きました。
         朝から雨で、試合は中止になりました。 {人}さんは{組}をやめて{地}に戻りました。
         {地}の市長は{人}さんです。 {組}の{人}さんに話を聞きました。 祭りは夜の九時まで続きました。
+        {時}は{品}の会議があります。 {時}、新しい{品}を買いに行きました。 {時}は雨でしたが、試合は行われました。
+        {時}、友人と古い{品}を探しました。
     """
 FAMILY = "田村 小川 西田 北島 森山 大野 岡本 村上 中島 石井 青木 藤原 松尾 竹内 横山"
 GIVEN = "花子 太郎 健一 美咲 直樹 由美 翔太 恵子 誠 陽子 大輔 真理 拓也 直美 亮"
 PLACES = "札幌 仙台 新潟 金沢 長野 静岡 京都 神戸 岡山 広島 高松 福岡 熊本 長崎 那覇"
 FIRMS = "青空 若葉 北星 大和川 みどり 三日月 東海 白鳥 山の手 光 朝日野 春風 南星 川辺 銀河"
+TIMES = "朝 昼 夜 明日 昨日 今日 来週 先週 来月 先月 今年 去年"
 KINDS = "電機 銀行 大学 食品 製薬 鉄道 工業 新聞 建設 出版 自動車 病院 通信 農園 化学"
 LABELS = {"人": "人名", "地": "地名", "組": "組織"}
 
@@ -77,7 +80,7 @@ def ticket(draw: random.Random, sentences: list[str]) -> str:
 def news(draw: random.Random) -> tuple[str, list[dict[str, object]]]:
     """Return a sentence with names, and where they stand."""
     firms = [name + kind for name, kind in zip(FIRMS.split(), KINDS.split(), strict=True)]
-    names = {"人": FAMILY.split(), "地": PLACES.split(), "組": firms}
+    names = {"人": FAMILY.split(), "地": PLACES.split(), "組": firms, "時": TIMES.split(), "品": GOODS.split()}
     pattern, text, entities = draw.choice(NEWS.split()), "", []
     while pattern:
         if pattern[0] != "{":
@@ -87,7 +90,8 @@ def news(draw: random.Random) -> tuple[str, list[dict[str, object]]]:
         name = draw.choice(names[kind])
         if kind == "人" and draw.random() < 0.7:
             name += draw.choice(GIVEN.split())
-        entities.append({"start": len(text), "end": len(text) + len(name), "label": LABELS[kind]})
+        if kind in LABELS:
+            entities.append({"start": len(text), "end": len(text) + len(name), "label": LABELS[kind]})
         text += name
     return text, entities
 
