@@ -178,6 +178,9 @@ def test_heads_have_labels_or_have_none(kind: Any) -> None:
             HeadConfig(kind=kind, labels=("a", "b", "a"))
         with pytest.raises(SettingsError, match="labels must be a list of names; got the one text 'spam'"):
             HeadConfig(kind=kind, labels="spam")  # type: ignore[arg-type]
+    elif kind == "similarity":
+        assert HeadConfig(kind=kind, labels=("a", "b")).labels == ("a", "b")
+        assert HeadConfig(kind=kind).labels == ()
     else:
         assert HeadConfig(kind=kind).labels == ()
         with pytest.raises(SettingsError, match=f"a {kind} head has no labels; got 2"):
@@ -190,7 +193,7 @@ def test_text_heads_alone_have_depth_and_pooling(kind: Any) -> None:
     text_head = kind in ("classification", "multi-label", "regression")
     assert HeadConfig(kind=kind, labels=labels).reads_text == text_head
     for option in ({"head_layers": 2}, {"pooling": "mean"}):
-        if text_head:
+        if text_head or (kind == "similarity" and "pooling" in option):
             HeadConfig(kind=kind, labels=labels, **option)
         else:
             with pytest.raises(SettingsError, match="head_layers and pooling are for classification, multi-label and"):

@@ -15,7 +15,15 @@ PoolingMethod = Literal["cls", "mean", "max", "mean_sqrt"]
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 HeadLayers = Literal["last", "second-to-last", "embeddings", "last-four", "weighted-last-four", "weighted-all"]
 HeadKind = Literal[
-    "mlm", "nsp", "classification", "multi-label", "regression", "token-classification", "span", "multiple-choice"
+    "mlm",
+    "nsp",
+    "classification",
+    "multi-label",
+    "regression",
+    "token-classification",
+    "span",
+    "multiple-choice",
+    "similarity",
 ]
 
 ACTIVATIONS: tuple[Activation, ...] = ("gelu", "gelu_tanh", "relu")
@@ -38,6 +46,7 @@ HEAD_KINDS: tuple[HeadKind, ...] = (
     "token-classification",
     "span",
     "multiple-choice",
+    "similarity",
 )
 
 # (layers, width) of the published small BERTs (Turc et al. 2019, table 1) and of base and large (BERT, section 3).
@@ -198,11 +207,13 @@ class HeadConfig:
     kind: HeadKind
     """What the head predicts; decides its shape and its loss."""
     labels: tuple[str, ...] = ()
-    """Names of the outputs, in order; empty for mlm, nsp, regression, span and multiple-choice."""
+    """Names of the outputs, in order; empty for mlm, nsp, regression, span and multiple-choice. Similarity has those of
+    its classifier of pairs, where it trains one."""
     head_layers: int = 1
     """Linear layers of a text head: 1 is the published one, more make a deeper MLP with GELU between."""
     pooling: PoolingMethod = "cls"
-    """How a text head gets its one vector: "cls" through the pooler as published, else over the real tokens."""
+    """How a text head gets its one vector: "cls" through the pooler as published, else over the real tokens. The "cls"
+    of similarity is the last layer's [CLS] as it is."""
     dropout: float = 0.1
     """Dropout before the last linear layer, and between recurrent ones."""
     layers: HeadLayers = "last"
@@ -224,10 +235,11 @@ class HeadConfig:
             raise SettingsError(f"pooling must be one of {', '.join(POOLING_METHODS)}; got {self.pooling!r}")
         require_positive(head_layers=self.head_layers)
         _require_share(dropout=self.dropout)
-        if not self.reads_text and (self.head_layers != 1 or self.pooling != "cls"):
+        pools = self.reads_text or self.kind == "similarity"
+        if (not self.reads_text and self.head_layers != 1) or (not pools and self.pooling != "cls"):
             raise SettingsError(
-                f"head_layers and pooling are for classification, multi-label and regression; a {self.kind} head got "
-                f"head_layers={self.head_layers}, pooling={self.pooling!r}"
+                "head_layers and pooling are for classification, multi-label and regression, pooling for similarity; "
+                f"a {self.kind} head got head_layers={self.head_layers}, pooling={self.pooling!r}"
             )
         if self.layers not in HEAD_LAYERS:
             raise SettingsError(
@@ -246,7 +258,7 @@ class HeadConfig:
         named = self.kind in ("classification", "multi-label", "token-classification")
         if named and not self.labels:
             raise SettingsError(f"a {self.kind} head needs the names of its labels")
-        if not named and self.labels:
+        if not named and self.kind != "similarity" and self.labels:
             raise SettingsError(f"a {self.kind} head has no labels; got {len(self.labels)}")
         if len(set(self.labels)) != len(self.labels):
             raise SettingsError(f"label names must differ; got {', '.join(self.labels)}")

@@ -38,7 +38,7 @@ def _finetune(
         typer.Argument(
             metavar="TASK",
             help="classification, pair-classification, multi-label, regression, ner, question-answering, "
-            "multiple-choice, features.",
+            "multiple-choice, similarity, features.",
             show_default=False,
         ),
     ],
@@ -55,6 +55,15 @@ def _finetune(
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Runs, each with a seed of its own.")] = 3,
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="The first one.", show_default="0")] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective",
+            metavar="NAME",
+            help="Of similarity: in-batch, cosent, angle, cosine, triplet, softmax, margin-mse, simcse.",
+            show_default="by what the rows have",
+        ),
+    ] = None,
     epochs: Annotated[
         float | None, typer.Option("--epochs", metavar="N", help="Times each row is seen.", show_default="3")
     ] = None,
@@ -83,6 +92,9 @@ def _finetune(
 
     $ anaume finetune classification train.tsv --dev dev.tsv --bundle all-MiniLM-L6-v2 -o model
     $ anaume finetune ner train.conll --bundle RUN/bundle -o tagger --epochs 5 --set optimizer.learning_rate=2e-4
+    similarity trains the vectors of texts, on pairs (query, positive), triplets, scored or labelled pairs.
+
+    $ anaume finetune similarity pairs.csv --bundle B -o model --objective in-batch
     $ anaume finetune features train.conll --bundle B -o probe --set task.layers=last-four --set task.tagger=bilstm
     $ anaume finetune classification reviews.csv --column text=body --column label=stars --bundle B -o model
     """
@@ -95,7 +107,7 @@ def _finetune(
     values = []
     if epochs is not None or minutes is not None:  # a length on the command line replaces the file's
         values += ["run.epochs=none", "run.steps=none", "run.minutes=none"]
-    given = {"run.epochs": epochs, "run.minutes": minutes, "run.seed": seed}
+    given = {"task.objective": objective, "run.epochs": epochs, "run.minutes": minutes, "run.seed": seed}
     values += [f"{name}={value}" for name, value in given.items() if value is not None]
     settings = settings.with_values([*values, *(assignments or [])])
     first = launched_rank() == 0
@@ -152,7 +164,10 @@ def _show(result: FinetuneReport) -> None:
         told.append(("encoder", "frozen: its vectors, and their fingerprint, are the starting bundle's"))
     told.append(("bundle", f"{result.bundle} (seed {result.best_seed})"))
     facts(told)
-    say(f"try: anaume predict {result.folder} FILE -o predictions.jsonl")
+    if result.task == "similarity":
+        say(f"try: anaume embed {result.folder} FILE -o vectors.npy")
+    else:
+        say(f"try: anaume predict {result.folder} FILE -o predictions.jsonl")
 
 
 Begins = Callable[[Any, Any], None]

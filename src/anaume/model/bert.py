@@ -153,6 +153,9 @@ class Bert(nn.Module):
             if self.reads_layers(name):
                 pooled = torch.stack([pool(layer, attention_mask, config.pooling) for layer in states])
             else:
+                # Vectors that are compared keep float32: cosines of bfloat16 are off in their third digit.
+                if config.kind == "similarity" and states.dtype in (torch.bfloat16, torch.float16):
+                    states = states.float()
                 pooled = pool(states, attention_mask, config.pooling)
             logits = head(pooled)
         assert isinstance(logits, Tensor)

@@ -169,6 +169,29 @@ class MultipleChoiceHead(nn.Module):
         return scores
 
 
+class SimilarityHead(nn.Module):
+    """The pooled vectors themselves; with labels, what a classifier says of each pair beside them.
+
+    The classifier reads (u, v, |u - v|) (Sentence-BERT, Reimers and Gurevych 2019, section 3); it is trained with the
+    encoder and no part of what is saved.
+    """
+
+    def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
+        super().__init__()
+        self.classifier = nn.Linear(3 * config.hidden_size, len(head.labels)) if head.labels else None
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """(texts, hidden_size) -> the same; with labels (texts, hidden_size + labels).
+
+        With labels, texts 2i and 2i + 1 are a pair, and both get its logits.
+        """
+        if self.classifier is None:
+            return pooled
+        u, v = pooled.view(-1, 2, pooled.shape[-1]).unbind(dim=1)
+        logits = self.classifier(torch.cat([u, v, (u - v).abs()], dim=-1))
+        return torch.cat([pooled, logits.repeat_interleave(2, dim=0)], dim=-1)
+
+
 def build_head(config: EncoderConfig, head: HeadConfig) -> nn.Module:
     """Return the module of a head, with weights not yet drawn as published (see `embeddings.initialize`)."""
     if head.kind == "mlm":
@@ -181,4 +204,6 @@ def build_head(config: EncoderConfig, head: HeadConfig) -> nn.Module:
         return SpanHead(config)
     if head.kind == "multiple-choice":
         return MultipleChoiceHead(config, head)
+    if head.kind == "similarity":
+        return SimilarityHead(config, head)
     return TextHead(config, head)

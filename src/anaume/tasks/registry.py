@@ -17,13 +17,23 @@ from anaume.tasks.multiple_choice import MultipleChoice
 from anaume.tasks.ner import Ner
 from anaume.tasks.question_answering import QuestionAnswering
 from anaume.tasks.regression import Regression
+from anaume.tasks.similarity import Similarity
 from anaume.tasks.task import Task
 
 AnyTask = Task[Any, Any]
 
 TASKS: dict[str, type[AnyTask]] = {
     task.name: task
-    for task in (Classification, PairClassification, MultiLabel, Regression, Ner, QuestionAnswering, MultipleChoice)
+    for task in (
+        Classification,
+        PairClassification,
+        MultiLabel,
+        Regression,
+        Ner,
+        QuestionAnswering,
+        MultipleChoice,
+        Similarity,
+    )
 }
 
 ALIASES = {

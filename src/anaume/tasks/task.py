@@ -49,6 +49,14 @@ class Task(ABC, Generic[E, P]):
     kind: ClassVar[HeadKind]
     """The head that it trains; the head's name in the model is the same word."""
 
+    starts_scored: ClassVar[bool] = False
+    """Whether a score before the first step says something: there is no new head, and the start may be the best."""
+
+    @property
+    def compares_units(self) -> bool:
+        """Whether its loss is of a batch as a whole, and no sum over units that micro-batches could add up."""
+        return False
+
     @property
     @abstractmethod
     def main(self) -> str:
@@ -77,6 +85,10 @@ class Task(ABC, Generic[E, P]):
     @abstractmethod
     def restore(cls, head: HeadConfig, settings: Mapping[str, Any]) -> Self:
         """Return the task a bundle was trained for; `settings` is {} for a head out of a foreign checkpoint."""
+
+    def judged_on(self, examples: Sequence[E]) -> Self:
+        """Return the task with a main score that held-out examples of their kind can have, where its own is none."""
+        return self
 
     def check_labels(self, examples: Sequence[E]) -> None:
         """Refuse examples whose labels are not the model's, with both lists. Raises DataError."""

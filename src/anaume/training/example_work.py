@@ -18,12 +18,14 @@ from anaume.model import Bert
 from anaume.tasks.features import Features, TaskBatch, torch_target
 from anaume.tasks.registry import AnyTask
 from anaume.training.best import BestWeights
+from anaume.training.dropout_state import DropoutState
 from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.frozen import FrozenPart, FrozenStates, frozen_part
 from anaume.training.ranks import Ranks
 from anaume.training.records import json_number
 from anaume.training.scoring import HeldOutExamples
 from anaume.training.state import CHECKPOINTS, Progress, checkpoints, step_of
+from anaume.training.tuned_model import as_dtype
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,25 @@ Part = ExamplePart | FrozenPart
 
 
 @dataclass(frozen=True)
+class CachedPart:
+    """A part whose loss was computed before, with that of the whole batch; see `cached_parts`."""
+
+    part: Part
+    gradient: Tensor
+    """(rows, width) float32: of the batch's loss, by what the head says of the rows."""
+    loss: Tensor
+    """A scalar, to be reported: the batch's loss with its first part, 0 with the others."""
+    drawn: DropoutState
+    """What dropout began from when its rows were read first."""
+
+
+@dataclass(frozen=True)
 class ExampleTargets:
     """The units of a step on this rank, in parts that fit the memory."""
 
     parts: Sequence[Part]
+    units: Sequence[int]
+    """All of them, in the order of the parts."""
     divisor: Tensor
     """What the loss of them all is divided by (`Task.count`)."""
     tokens: int
@@ -79,13 +96,23 @@ class ExampleLoss(nn.Module):
         self.model = model
         self._task = task
 
-    def forward(self, part: Part, divisors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss of a part, and (1,) float32: the sum it came from."""
+    def forward(self, part: Part | CachedPart, divisors: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of a part, and (1,) float32: the sum it came from.
+
+        Of a cached part it is a number whose gradient is that of the batch's loss by this part's rows.
+        """
+        if isinstance(part, CachedPart):
+            part.drawn.restore()
+            stand_in = (self.logits(part.part).float() * part.gradient).sum()
+            return stand_in, (part.loss * divisors[0])[None]
+        loss = self._task.loss(self.logits(part), part.batch, divisors[0])
+        return loss, (loss.detach().float() * divisors[0])[None]
+
+    def logits(self, part: Part) -> Tensor:
+        """Return what the head says of the rows of a part."""
         states = part.read(self.model, self._task.kind)
         mask = part.batch.attention_mask[:, : states.shape[-2]]
-        logits = self.model.head_logits(self._task.kind, states, mask)
-        loss = self._task.loss(logits, part.batch, divisors[0])
-        return loss, (loss.detach().float() * divisors[0])[None]
+        return self.model.head_logits(self._task.kind, states, mask)
 
 
 class ExampleStream:
@@ -160,11 +187,16 @@ class ExampleWork:
             parts.append(part)
             divisors.append(self.task.count(part.batch))
             tokens += real
-        return ExampleTargets(parts, torch.stack(divisors).sum(), tokens)
+        return ExampleTargets(parts, batch, torch.stack(divisors).sum(), tokens)
 
-    def parts(self, targets: ExampleTargets) -> Iterator[Part]:
-        """Yield the parts."""
-        yield from targets.parts
+    def parts(self, targets: ExampleTargets) -> Iterator[Part | CachedPart]:
+        """Yield the parts; of a loss that compares all units of a batch, cached ones where there are several."""
+        if len(targets.parts) > 1 and self.task.compares_units:
+            assert isinstance(self.loss, ExampleLoss)  # one process: `check_similarity`
+            whole = whole_batch(self.features, targets.units, self.device)
+            yield from cached_parts(targets, self.loss, self.task, whole, as_dtype(self.settings.run.precision))
+        else:
+            yield from targets.parts
 
     def metrics(self, sums: Tensor, counts: Tensor) -> dict[str, Any]:
         """Return the loss."""
@@ -206,6 +238,39 @@ class ExampleWork:
             part.append(unit)
             tokens += own
         yield part
+
+
+def cached_parts(
+    targets: ExampleTargets, module: ExampleLoss, task: AnyTask, whole: TaskBatch, dtype: torch.dtype
+) -> Iterator[CachedPart]:
+    """Yield the parts of a batch whose loss is that of all its rows together, in the memory of one part.
+
+    GradCache (Gao et al. 2021, "Scaling deep contrastive learning batch size under memory limited setup"): the rows of
+    all parts are read without gradients, the loss and its gradient by what the head says of them are computed once, and
+    each part is then read again, with the same dropout, to carry its share of that gradient into the weights.
+    """
+    device = whole.unit_of_row.device
+    drawn, found = [], []
+    with torch.no_grad(), torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+        for part in targets.parts:
+            drawn.append(DropoutState.now(device))
+            found.append(module.logits(part).float())
+    leaves = [logits.requires_grad_() for logits in found]
+    loss = task.loss(torch.cat(leaves), whole, targets.divisor)
+    gradients = torch.autograd.grad(loss, leaves)
+    for number, (part, gradient, state) in enumerate(zip(targets.parts, gradients, drawn, strict=True)):
+        told = loss.detach() if number == 0 else torch.zeros_like(loss)
+        yield CachedPart(part, gradient, told, state)
+
+
+def whole_batch(features: Features, units: Sequence[int], device: torch.device) -> TaskBatch:
+    """Return what a loss over vectors of texts needs of units, whatever parts their tokens are in."""
+    rows, unit_of_row = features.rows_of(units)
+    return TaskBatch(
+        attention_mask=torch.ones(len(rows), 1, dtype=torch.bool, device=device),
+        unit_of_row=torch.from_numpy(unit_of_row).to(device),
+        targets={name: torch_target(target, units, rows, 1).to(device) for name, target in features.targets.items()},
+    )
 
 
 def _is_better(score: float, loss: float, progress: Progress) -> bool:

@@ -17,6 +17,7 @@ from anaume.data.labelled import Example, split_examples
 from anaume.engines import pick_device
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.registry import fit_task, read_examples, task_named
+from anaume.tasks.similarity import Similarity
 from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.finetune_start import (
     VECTORS,
@@ -44,6 +45,7 @@ from anaume.training.probing import (
     settings_for,
 )
 from anaume.training.ranks import joined
+from anaume.training.similarity import can_be_scored, check_similarity, vector_options
 from anaume.training.spread import Spread
 from anaume.training.tuning import Material, SeedResult, tune
 
@@ -109,7 +111,8 @@ def finetune(
     """Train a bundle for a task, with several seeds; `out` is the result, and a bundle that `anaume.load` opens.
 
     task     classification, pair-classification, multi-label, regression, ner, question-answering, multiple-choice;
-             or features: the encoder stays frozen, and a probe learns on it (see `probing.py`; settings: ProbeSettings)
+             similarity: the vectors of texts (settings: SimilaritySettings); or features: the encoder stays frozen, and
+             a probe learns on it (see `probing.py`; settings: ProbeSettings)
     train    labelled files; `reading` says how they are read, as the readers of `anaume.data.labelled` take it
     dev      held-out files; None = a part of the training rows is held out (data.dev_share)
     seeds    how many runs, with the seeds run.seed, run.seed + 1, ...: they differ in head, order and dropout
@@ -172,13 +175,19 @@ def finetune_examples(
     kind = probed_task(settings.task.of, train) if probing else task_named(task)
     stored = stored_settings(folder)
     examples, held_out, dev_from = list(train), list(dev or ()), "none" if dev is None else "file"
-    if dev is None and settings.data.dev_share > 0:
+    if dev is None and settings.data.dev_share > 0 and can_be_scored(train):
         try:
             examples, held_out = split_examples(examples, settings.data.dev_share, _SPLIT_SEED)
         except DataError as error:
             raise DataError(f"nothing can be held out: {error}; give dev examples, or data.dev_share=0") from error
         dev_from = "split"
-    fitted = fit_task(kind, examples, head_options(settings.task, kind) if probing else settings.task.given())
+    if kind is Similarity:
+        options = vector_options(settings.task, bundle)
+    else:
+        options = head_options(settings.task, kind) if probing else settings.task.given()
+    fitted = fit_task(kind, examples, options)
+    if settings.task.metric is None:
+        fitted = fitted.judged_on(held_out)
     fitted.check_labels(held_out)
     solved = probing and is_linear(fitted.head)
     if solved:
@@ -186,6 +195,8 @@ def finetune_examples(
     with joined(pick_device(device)) as (ranks, target):
         if probing:
             check_probe(fitted.head, bundle, ranks.world)
+        if isinstance(fitted, Similarity):
+            check_similarity(settings, bundle, fitted, ranks.world)
         settings = resolve(settings, bundle, target, stored)
         assert settings.model.max_length is not None
         features = rows_of(fitted, examples, bundle, settings.model.max_length)

@@ -49,6 +49,20 @@ class TaskSettings(Section):
     """How answers are compared; characters for Japanese, as JSQuAD is scored. None = by the letters of the answers."""
     of: str | None = None
     """Of `features`: the task whose labels are learned; None = recognised."""
+    objective: str | None = None
+    """Of `similarity`: in-batch, cosent, angle, cosine, triplet, softmax, margin-mse or simcse; None = what the rows
+    have decides: scores cosent, classes softmax, pairs in-batch."""
+    scale: float | None = Field(default=None, gt=0.0)
+    """Of `similarity`: what cosines are multiplied by (1 / temperature); 20. For cosent and angle, too."""
+    margin: float | None = Field(default=None, gt=0.0)
+    """Of `similarity`: how much nearer a triplet's positive should be; 1 as published."""
+    score_range: list[float] | None = None
+    """Of `similarity`: the lowest and the highest score there can be, which cosine brings to 0 and 1; None = those of
+    the training rows."""
+    dimensions: list[int] | None = None
+    """Of `similarity`: Matryoshka; vectors may be cut to these sizes later. List the whole size, too."""
+    normalize: bool | None = None
+    """Of `similarity`: whether vectors have length 1; None = the bundle's, or true where it has no pooling."""
     strengths: list[float] | None = None
     """Of `features`: how free a linear probe is (scikit-learn's C); the one that is best on the held-out rows is kept.
     None = 0.01, 0.1 and 1."""
@@ -136,6 +150,15 @@ class FinetuneSettings(SettingsTables):
 
     epochs: ClassVar[float] = 3.0
     """Where no length is given."""
+    rows: ClassVar[int] = 32
+    """Of a batch, where nothing is said."""
+
+
+class SimilaritySettings(FinetuneSettings):
+    """Everything that decides a run of `similarity`."""
+
+    rows: ClassVar[int] = 64
+    """Of a batch, where nothing is said: each is a negative for the others."""
 
 
 class ProbeModel(ModelSettings):

@@ -22,8 +22,6 @@ from anaume.tasks.registry import AnyTask
 from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.folder import SETTINGS, check_folder
 
-BATCH_ROWS = 32
-"""Where nothing is said."""
 VECTORS = "vectors"
 """What a frozen encoder gives, in the folder until all seeds are finished."""
 DECIDES = {
@@ -99,7 +97,7 @@ def with_length(settings: FinetuneSettings, units: int, *, held_out: bool) -> Fi
     units  what an epoch goes through: fewer than a batch make a batch of their own, so that an epoch is a step at least
     """
     if settings.run.batch_rows is None:
-        settings = settings.with_values([f"run.batch_rows={min(BATCH_ROWS, max(units, 1))}"])
+        settings = settings.with_values([f"run.batch_rows={min(settings.rows, max(units, 1))}"])
     run = settings.run
     assert run.batch_rows is not None
     epochs, steps = run.epochs, run.steps

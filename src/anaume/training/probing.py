@@ -15,18 +15,19 @@ from anaume.config import HeadConfig
 from anaume.data.labelled import Example, TaggedExample, TextExample
 from anaume.errors import AnaumeError, DataError, SettingsError
 from anaume.tasks.registry import AnyTask, stream_examples, task_named
-from anaume.training.finetune_settings import FinetuneSettings, ProbeSettings, TaskSettings
+from anaume.training.finetune_settings import FinetuneSettings, ProbeSettings, SimilaritySettings, TaskSettings
 
 FEATURES = "features"
 PROBED = ("classification", "pair-classification", "multi-label", "regression", "ner")
 """The tasks whose labels can be learned so."""
 
+_SETTINGS: dict[str, type[FinetuneSettings]] = {FEATURES: ProbeSettings, "similarity": SimilaritySettings}
 _OF_THE_PROBE = ("of", "strengths")
 
 
 def settings_for(task: str) -> type[FinetuneSettings]:
     """Return the settings that a task takes."""
-    return ProbeSettings if task == FEATURES else FinetuneSettings
+    return _SETTINGS.get(task, FinetuneSettings)
 
 
 def probed_task(of: str | None, examples: Sequence[Example]) -> type[AnyTask]:

@@ -81,6 +81,11 @@ def _freeze(model: Bert, what: str) -> None:
 
 def _said(bundle: Bundle, model: Bert, head: HeadConfig, same_head: bool, reinit_layers: int) -> list[str]:
     said = [f"the bundle's {head.kind} head goes on learning" if same_head else f"the {head.kind} head is drawn anew"]
+    if head.kind == "similarity":
+        said = [
+            f"vectors by {head.pooling} pooling",
+            *(["the classifier of pairs is drawn anew"] if head.labels else []),
+        ]
     if model.pooler is not None and bundle.model.pooler is None:
         said.append("the bundle has no pooler: it is drawn anew")
     if reinit_layers:

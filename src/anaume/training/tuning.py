@@ -26,6 +26,7 @@ from anaume.logs import get_logger
 from anaume.model import Bert
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask
+from anaume.tasks.similarity import Similarity
 from anaume.training.agreement import require_one_run, require_one_step
 from anaume.training.best import BestWeights
 from anaume.training.clock import Clock, Patience, StepClock, Stopwatch, WallClock
@@ -40,6 +41,7 @@ from anaume.training.optimizer import build_optimizer
 from anaume.training.ranks import Ranks
 from anaume.training.records import Records
 from anaume.training.scoring import HeldOutExamples
+from anaume.training.similarity import trained_embedding, without_heads
 from anaume.training.start import computing
 from anaume.training.state import CHECKPOINTS, Progress, checkpoints, load_checkpoint
 from anaume.training.tuned_model import as_dtype, learning_scale, tuned_model
@@ -128,6 +130,7 @@ def tune(
             device=device,
             pad_id=pad_id,
             frozen=None if frozen is None else frozen.train,
+            evaluate_first=task.starts_scored,
         )
         ranks.wait()  # all have looked at the folder before the first one writes
         if ranks.first:
@@ -243,17 +246,20 @@ def _finish(
         versions={"anaume": __version__, "torch": str(torch.__version__), "tokenizers": tokenizers.__version__},
     )
     assert settings.model.max_length is not None
-    # An encoder tuned for a task no longer makes the vectors it was trained for.
-    embedding = (
-        start.embedding
-        if settings.model.frozen == "encoder"
-        else EmbeddingConfig(max_length=start.embedding.max_length)
-    )
+    model, max_length = model.cpu().eval(), settings.model.max_length
+    tasks: dict[str, TaskEntry] = {}
+    if isinstance(task, Similarity):
+        model, embedding = without_heads(model), trained_embedding(task, start.embedding, max_length)
+    else:
+        tasks[task.kind] = TaskEntry(task=task.name, max_length=max_length, settings=task.settings())
+        # An encoder tuned for a task no longer makes the vectors it was trained for.
+        frozen = settings.model.frozen == "encoder"
+        embedding = start.embedding if frozen else EmbeddingConfig(max_length=start.embedding.max_length)
     parts = BundleParts(
         tokenizer=start.tokenizer,
-        model=model.cpu().eval(),
+        model=model,
         embedding=embedding,
-        tasks={task.kind: TaskEntry(task=task.name, max_length=settings.model.max_length, settings=task.settings())},
+        tasks=tasks,
         record=start.parts.record.then(stage),
     )
     Bundle(parts, device="cpu").save(folder / BUNDLE)

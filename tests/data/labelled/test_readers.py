@@ -6,6 +6,7 @@ from anaume.data.labelled import (
     LABELLED_TASKS,
     ChoiceExample,
     QuestionExample,
+    SimilarityExample,
     TaggedExample,
     TextExample,
     read_labelled,
@@ -20,6 +21,7 @@ FILES = {
     "ner": ("a.conll", "a\tO\n", TaggedExample),
     "question-answering": ("a.jsonl", '{"question": "q", "context": "c", "answers": []}\n', QuestionExample),
     "multiple-choice": ("a.csv", "question,choice0,choice1,label\nq,a,b,1\n", ChoiceExample),
+    "similarity": ("a.csv", "query,positive\na,b\n", SimilarityExample),
 }
 
 

@@ -1,10 +1,19 @@
 """Labelled examples out of files: texts, tagged words, questions, choices; streamed, each knowing its row."""
 
 from anaume.data.labelled.choices import read_choices
-from anaume.data.labelled.examples import Answer, ChoiceExample, Example, QuestionExample, TaggedExample, TextExample
+from anaume.data.labelled.examples import (
+    Answer,
+    ChoiceExample,
+    Example,
+    QuestionExample,
+    SimilarityExample,
+    TaggedExample,
+    TextExample,
+)
 from anaume.data.labelled.labels import LabelKind
 from anaume.data.labelled.questions import read_questions
 from anaume.data.labelled.readers import LABELLED_TASKS, read_labelled
+from anaume.data.labelled.similar import read_similar
 from anaume.data.labelled.sources import LABELLED_FORMATS, LabelledFormat
 from anaume.data.labelled.split import class_of, split_examples
 from anaume.data.labelled.tagged import read_tagged
@@ -20,6 +29,7 @@ __all__ = [
     "LabelKind",
     "LabelledFormat",
     "QuestionExample",
+    "SimilarityExample",
     "TaggedExample",
     "TextExample",
     "class_of",
@@ -27,6 +37,7 @@ __all__ = [
     "read_choices",
     "read_labelled",
     "read_questions",
+    "read_similar",
     "read_tagged",
     "read_texts",
     "split_examples",

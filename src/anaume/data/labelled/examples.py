@@ -71,3 +71,17 @@ class ChoiceExample(Example):
     options: tuple[str, ...]
     label: int | None = None
     """The number of the right option, from 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarityExample(Example):
+    """A text and others that should be near it or far from it in the space of vectors; or a text by itself."""
+
+    text: str
+    """The query, where the others are passages."""
+    positives: tuple[str, ...] = ()
+    """What is near; of a labelled pair, the second text."""
+    negatives: tuple[str, ...] = ()
+    label: str | float | tuple[float, ...] | None = None
+    """Of a pair: how similar the two are, or the name of its class. With negatives: how much better a teacher scores
+    the positive than each of them."""

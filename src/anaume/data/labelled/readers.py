@@ -10,6 +10,7 @@ from typing import Any
 from anaume.data.labelled.choices import read_choices
 from anaume.data.labelled.examples import Example
 from anaume.data.labelled.questions import read_questions
+from anaume.data.labelled.similar import read_similar
 from anaume.data.labelled.sources import Reading
 from anaume.data.labelled.tagged import read_tagged
 from anaume.data.labelled.texts import read_texts
@@ -24,6 +25,7 @@ _READERS: dict[str, tuple[Callable[..., Iterator[Example]], dict[str, Any]]] = {
     "ner": (read_tagged, {}),
     "question-answering": (read_questions, {}),
     "multiple-choice": (read_choices, {}),
+    "similarity": (read_similar, {}),
 }
 LABELLED_TASKS = tuple(_READERS)
 _NO_COLUMNS = {"paths", "labelled", "keep_blank", "paired", "kind", "separator", "names"} | set(

@@ -7,7 +7,14 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from anaume.data.labelled.examples import ChoiceExample, Example, QuestionExample, TaggedExample, TextExample
+from anaume.data.labelled.examples import (
+    ChoiceExample,
+    Example,
+    QuestionExample,
+    SimilarityExample,
+    TaggedExample,
+    TextExample,
+)
 from anaume.errors import DataError, SettingsError
 
 E = TypeVar("E", bound=Example)
@@ -15,7 +22,7 @@ E = TypeVar("E", bound=Example)
 
 def class_of(example: Example) -> Hashable:
     """Return what a split keeps in proportion: a class, or whether a question has an answer; else None."""
-    if isinstance(example, TextExample):
+    if isinstance(example, TextExample | SimilarityExample):
         return example.label if isinstance(example.label, str) else None
     return bool(example.answers) if isinstance(example, QuestionExample) else None
 
@@ -24,7 +31,7 @@ def content_of(example: Example) -> Hashable:
     """Return what must not be on both sides: the text or texts, or the context that several questions share."""
     if isinstance(example, TextExample):
         return (example.text, example.pair)
-    if isinstance(example, TaggedExample):
+    if isinstance(example, TaggedExample | SimilarityExample):
         return example.text
     if isinstance(example, QuestionExample):
         return example.title or example.context

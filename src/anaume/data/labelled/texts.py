@@ -86,7 +86,7 @@ def read_texts(
         raise SettingsError(f"one label column is needed, came {listed(label)}; several are the task multi-label")
     if paired is False and pair is not None:
         raise SettingsError(f"one text a row is asked for, so no pair column {pair!r}")
-    reading = Reading(format=format, encoding=encoding, errors=errors, quoting=quoting, header=_Layout(header))
+    reading = Reading(format=format, encoding=encoding, errors=errors, quoting=quoting, header=KnownLayout(header))
     chosen = _Chosen(text, pair, label, paired, kind, labelled, labelled if keep_blank is None else not keep_blank)
     found = find_sources(paths, reading)
     # A generator of its own: the checks above then run when this is called, not at the first row.
@@ -226,12 +226,13 @@ def _is_one_odd(fields: dict[str, object]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class KnownLayout:
     """Tells the columns of tables that are known to have no header, from their first row."""
 
     header: bool
 
     def __call__(self, cells: list[str]) -> Sequence[str] | None:
+        """Return the names of the columns, where the first row tells them; None = it names them itself."""
         if len(cells) == 4 and cells[1] in ("0", "1") and cells[2] in ("", "*") and cells[3]:
             return ("source", "label", "star", "sentence")  # CoLA
         if len(cells) == 3 and _is_score(cells[0]) and not _is_score(cells[1]):
