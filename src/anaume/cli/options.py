@@ -98,7 +98,7 @@ def columns_of(assignments: list[str] | None) -> dict[str, str]:
 _COLUMNS = _reading(
     "--column",
     metavar="ROLE=NAME",
-    help="Which column is what: text=body, pair=..., label=stars, tags=... Known layouts need none.",
+    help="Which column is what: text=body, pair=..., label=stars, tags=..., query=... Known layouts need none.",
 )
 LABELLED_FORMATS = ("csv", "tsv", "jsonl", "json", "parquet", "conll", "txt")
 _LABELLED_FORMAT = _reading("--format", metavar="KIND", help=f"{', '.join(LABELLED_FORMATS)}, whatever names end in.")

@@ -17,6 +17,7 @@ from anaume.logs import get_logger
 
 if TYPE_CHECKING:
     from anaume.jobs.evaluate import Evaluation
+    from anaume.jobs.evaluate_vectors import VectorEvaluation
     from anaume.tasks.comparing import Comparison
 
 log = get_logger(__name__)
@@ -95,21 +96,64 @@ def _evaluate(
     against: Annotated[
         str | None, typer.Option("--against", metavar="M2", help="Another model: do they differ (paired bootstrap)?")
     ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="TASK",
+            help="Score the vectors: sts, pairs, retrieval, reranking. Without it: what its head was trained for.",
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None, typer.Option("--positive", metavar="NAME", help="Of pairs: the class of those that are alike.")
+    ] = None,
+    dimensions: Annotated[
+        int | None, typer.Option("--dimensions", metavar="N", help="Of vectors: their first N numbers alone.")
+    ] = None,
     precision: Precision = "float32",
     reading: options.LabelledReading = options.NO_LABELLED_READING,
     as_json: options.Json = False,
     device: str = "auto",
     verbose: bool = False,
 ) -> None:
-    """Score a fine-tuned model on labelled files.
+    """Score a fine-tuned model on labelled files, or the vectors of any bundle with --task.
 
-    Scores are fractions of 1, over all rows at once. Labels that the model does not know are refused.
+    Scores are fractions of 1, over all rows at once. Labels that the model does not know are refused. Of --task:
+    sts: scored pairs; pairs: pairs of two classes; reranking: queries with positives and negatives; retrieval: a BEIR
+    folder, or three files: documents, queries (jsonl or SMART) and judgments.
 
     $ anaume evaluate model dev.tsv
     $ anaume evaluate model dev.tsv --against other-model --json
+    $ anaume evaluate all-MiniLM-L6-v2 stsb-dev.tsv --task sts --json
+    $ anaume evaluate all-MiniLM-L6-v2 beir/scifact --task retrieval
     """
     from anaume.jobs.evaluate import evaluate_file
+    from anaume.jobs.evaluate_vectors import VECTOR_TASKS, evaluate_vectors
 
+    if task in VECTOR_TASKS:
+        if against is not None:
+            raise SettingsError("--against compares what heads predict; vectors are scored one model after the other")
+        judged = evaluate_vectors(
+            open_bundle(model, device=device, precision=precision),
+            files,
+            task,
+            dimensions=dimensions,
+            positive=positive,
+            progress=not verbose,
+            **reading,
+        )
+        if as_json:
+            say_json(_vector_record(judged))
+        else:
+            _show_vectors(judged)
+        return
+    if positive is not None or dimensions is not None:
+        raise SettingsError("--positive and --dimensions are of vectors: say of which --task")
+    if task is not None:
+        own = open_bundle(model, device=device).task.name
+        if task != own:
+            known = ", ".join(VECTOR_TASKS)
+            raise SettingsError(f"the model was trained for {own}, not for {task!r}; its vectors are judged by {known}")
     evaluation = evaluate_file(
         open_bundle(model, device=device, precision=precision),
         files,
@@ -135,6 +179,32 @@ def _record(evaluation: Evaluation, against: str | None) -> dict[str, Any]:
             "differ": comparison.differ,
         }
     return told
+
+
+def _vector_record(judged: VectorEvaluation) -> dict[str, Any]:
+    told = {**judged.scores, "task": judged.task, "metric": judged.metric, "examples": judged.examples}
+    told |= {"intervals": {name: [span.low, span.high] for name, span in judged.intervals.items()}}
+    if judged.documents is not None:
+        told |= {"documents": judged.documents, "left_out": judged.left_out}
+    return told | {"cut": judged.cut, "unknown_share": judged.unknown_share}
+
+
+def _show_vectors(judged: VectorEvaluation) -> None:
+    told = []
+    for name, value in judged.scores.items():
+        span = judged.intervals.get(name)
+        interval = "" if span is None else f"  95 % interval {span.low:.4f} to {span.high:.4f}"
+        if value is None:
+            told.append((name, f"not defined ({judged.scores.get('reason', 'no reason given')})"))
+        elif isinstance(value, float):
+            told.append((name, f"{value:.4f}{interval}"))
+    what = "pairs" if judged.task in ("sts", "pairs") else "queries"
+    told.append((what, f"{judged.examples:,}"))
+    if judged.documents is not None:
+        told.append(("documents", f"{judged.documents:,}"))
+    if judged.left_out:
+        told.append(("left out", f"{judged.left_out:,} queries that no document is relevant to"))
+    facts([*told, ("cut", f"{judged.cut:,} texts")])
 
 
 def _show(evaluation: Evaluation, against: str | None) -> None:
