@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import anaume
 from anaume.data import open_corpus
 from anaume.tokenization import Tokenizer
 from commands import Run
@@ -106,6 +107,21 @@ def test_check_of_labelled_files_is_a_table_or_json(run: Run, tmp_path: Path, ti
     record = json.loads(run(*line, "--dev", dev, "--json").out)
     assert record["train"]["labels"] == {"good": 9, "bad": 1}
     assert (record["overlap"], record["dev"]["long_share"], record["majority"]["accuracy"]) == (1, None, 1.0)
+
+
+def test_check_counts_what_a_finetuning_of_the_bundle_cuts(run: Run, tmp_path: Path, tiny_bundle_dir: Path) -> None:
+    (tmp_path / "t.csv").write_text("text,label\n" + "dog " * 100 + ",a\nthe bank,b\n")
+    line = ["check", "--task", "classification", tmp_path / "t.csv", "--json"]
+
+    def told(*more: object) -> tuple[int, int | None]:
+        record = json.loads(run(*line, *more).out)
+        return record["max_length"], record["train"]["long"]
+
+    longest = anaume.load(tiny_bundle_dir, device="cpu").embedding.max_length
+    assert told("--bundle", tiny_bundle_dir) == (longest, 1)
+    assert told("--bundle", tiny_bundle_dir, "--max-length", 200) == (200, 0)
+    assert told("--bundle", tiny_bundle_dir / "vocab.txt") == (512, 0)  # words alone have no length of their own
+    assert told() == (512, None)
 
 
 def test_check_shows_targets_and_many_labels(run: Run, tmp_path: Path) -> None:

@@ -122,6 +122,16 @@ def test_a_score_that_is_not_defined_says_why(run: Run, start: Path, tmp_path: P
     assert "spearman  not defined (no correlation is defined: the labels are all the same)" in shown.out
 
 
+def test_thresholds_set_on_the_rows_that_are_scored_are_told(run: Run, start: Path, tmp_path: Path) -> None:
+    rows = [{"text": text, "labels": [class_of(text)]} for text in texts(20)]
+    done = finetune(
+        run, start, write_json(tmp_path / "t.jsonl", rows), tmp_path / "m", "--set", "run.steps=1", task="multi-label"
+    )
+    assert "thresholds  set on the held-out rows, which flatters their score: report that of other rows" in done.out
+    one = finetune(run, start, write_classes(tmp_path / "c.tsv", 20), tmp_path / "c", "--set", "run.steps=1")
+    assert "thresholds  " not in one.out
+
+
 def test_a_table_with_columns_of_other_names_bom_and_crlf(run: Run, start: Path, tmp_path: Path) -> None:
     path = tmp_path / "reviews.csv"
     rows = "".join(f'{number},"{text}",{class_of(text)}\r\n' for number, text in enumerate(texts(33)))

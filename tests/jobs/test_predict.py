@@ -88,6 +88,17 @@ def test_values_json_lacks_are_written_or_refused_with_their_row(tmp_path: Path,
     assert not (tmp_path / "raw.jsonl").exists()
 
 
+def test_numbers_are_written_with_six_digits_and_columns_as_they_were(tmp_path: Path, bundle: Bundle) -> None:
+    source = write_json(tmp_path / "in.jsonl", [{"text": "dog", "more": 0.12345678901234567}])
+    predict_file(bundle, source, tmp_path / "out.jsonl")
+    (row,) = lines(tmp_path / "out.jsonl")
+    (exact,) = bundle.predict(["dog"])
+    assert row["more"] == 0.12345678901234567
+    written, whole = row["prediction"]["probabilities"]["animal"], exact.probabilities["animal"]
+    assert written == float(f"{whole:.6g}") != whole
+    assert len(str(written)) <= len("0.123456")
+
+
 def test_a_lone_surrogate_survives(tmp_path: Path, bundle: Bundle) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "dog \\ud800 cat"}\n')
     predict_file(bundle, tmp_path / "in.jsonl", tmp_path / "out.jsonl")

@@ -211,6 +211,8 @@ def test_patience_stops_early_and_keeps_the_best(tmp_path: Path) -> None:
     assert seed.finished
     assert seed.best_step == 3
     assert seed.steps == 9
+    rows = [json.loads(line) for line in (tmp_path / "m" / "seed-0" / "metrics.jsonl").read_text("utf-8").splitlines()]
+    assert [row["step"] for row in rows if "dev_loss" in row] == [3, 5, 7, 9]  # the last one is not made twice
 
 
 def test_a_part_is_held_out_where_no_dev_file_is(tmp_path: Path) -> None:

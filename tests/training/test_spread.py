@@ -25,6 +25,13 @@ def test_the_interval_is_scipys() -> None:
     assert (spread.low, spread.high) == (pytest.approx(low), pytest.approx(high))
 
 
+def test_the_interval_stays_within_what_a_score_can_be() -> None:
+    spread = Spread.of([0.95, 1.0, 0.95], (0.0, 1.0))
+    assert spread is not None
+    assert (spread.high, spread.deviation) == (1.0, pytest.approx(0.0288675))
+    assert spread.low == pytest.approx(0.9666667 - 4.302653 * 0.0288675 / math.sqrt(3))
+
+
 def test_one_value_has_no_interval_and_none_has_nothing() -> None:
     assert Spread.of([0.5]) == Spread(0.5, None, None, None, 1)
     assert Spread.of([]) is None

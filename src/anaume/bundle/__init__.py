@@ -5,7 +5,7 @@ from anaume.bundle.contextual import TokenVectors
 from anaume.bundle.embedding import LONG_POLICIES, EmbedReport, EmbedTotals, LongPolicy
 from anaume.bundle.extending import extend_vocabulary
 from anaume.bundle.find import find_bundle
-from anaume.bundle.read import read_tokenizer
+from anaume.bundle.read import read_max_length, read_tokenizer
 from anaume.bundle.similarity import similarity
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "TokenVectors",
     "extend_vocabulary",
     "find_bundle",
+    "read_max_length",
     "read_tokenizer",
     "similarity",
 ]

@@ -67,6 +67,23 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     return Tokenizer.from_directory(directory)
 
 
+def read_max_length(path: str | Path) -> int | None:
+    """Return the longest text a directory takes, as `read_bundle` would; None = it holds a tokenizer alone.
+
+    Raises BundleError as `read_bundle` does; the weights are left on disk.
+    """
+    directory = recover(path)
+    if (directory / manifest_format.FILE).exists():
+        return manifest_format.read_manifest(directory).embedding.max_length
+    sentences = (directory / sentence_transformers.MODULES).exists()
+    settings = sentence_transformers.read_settings(directory) if sentences else None
+    folder = directory if settings is None else settings.folder
+    if not (folder / CONFIG).exists():
+        return None
+    config = parse_config(read_object(folder / CONFIG), str(folder / CONFIG))
+    return _max_length(folder, config.encoder, settings)[0]
+
+
 def _identity(directory: Path) -> tuple[int, int, int] | None:
     try:
         status = os.stat(directory)

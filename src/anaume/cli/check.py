@@ -74,8 +74,14 @@ def _check(
         typer.Option("--against-column", metavar="NAME", help="Its column; may be given more than once."),
     ] = None,
     max_length: Annotated[
-        int, typer.Option("--max-length", metavar="N", help="Count documents that don't fit so many tokens.")
-    ] = 512,
+        int | None,
+        typer.Option(
+            "--max-length",
+            metavar="N",
+            help="Count what doesn't fit so many tokens.",
+            show_default="512; with --task what the bundle takes",
+        ),
+    ] = None,
     label_column: Annotated[
         str, typer.Option("--label-column", metavar="NAME", help="Of tables, whose values are counted.")
     ] = "label",
@@ -125,7 +131,7 @@ def _check(
             vocab_size=vocab_size,
             against=against or (),
             against_columns=against_columns or (),
-            max_length=max_length,
+            max_length=512 if max_length is None else max_length,
             label_column=label_column,
             layout=layout,
             language=language,

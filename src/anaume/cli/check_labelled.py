@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaume.cli import options
 from anaume.cli.corpus import Stages
-from anaume.cli.opening import open_tokenizer
+from anaume.cli.opening import longest_text, open_tokenizer
 from anaume.cli.printing import clipped, percent, say, say_json, table
 from anaume.logs import get_logger
 
@@ -26,15 +26,17 @@ def check_files(
     train: Sequence[str],
     dev: Sequence[str] | None,
     bundle: str | None,
-    max_length: int,
+    max_length: int | None,
     reading: options.AnyReading,
     *,
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Look at labelled files and tell what there is."""
+    """Look at labelled files and tell what there is; max_length None = where a fine-tuning of the bundle would cut."""
     from anaume.checks.labelled import check_labelled
 
+    if max_length is None and bundle is not None:
+        max_length = longest_text(bundle)
     columns = options.columns_of(reading["column"])
     with Stages(show=not verbose) as stages:
         check = check_labelled(
@@ -42,7 +44,7 @@ def check_files(
             train,
             dev=dev,
             tokenizer=None if bundle is None else open_tokenizer(bundle),
-            max_length=max_length,
+            max_length=512 if max_length is None else max_length,
             progress=stages,
             **{name: value for name, value in reading.items() if name != "column"} | columns,
         )

@@ -159,6 +159,8 @@ def _show(result: FinetuneReport) -> None:
     else:
         reasons = [seed.scores["reason"] for seed in result.seeds if "reason" in seed.scores]
         told.append((result.metric, f"not defined on the held-out rows ({(reasons or ['no reason given'])[0]})"))
+    if any(seed.calibrated for seed in result.seeds):
+        told.append(("thresholds", "set on the held-out rows, which flatters their score: report that of other rows"))
     told.append(("cut", f"{percent(result.truncated_share)} of the training rows were longer than the model takes"))
     if result.frozen:
         told.append(("encoder", "frozen: its vectors, and their fingerprint, are the starting bundle's"))

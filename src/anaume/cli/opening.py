@@ -44,15 +44,24 @@ def open_tokenizer(name: str, **flags: Any) -> Tokenizer:
         raise SettingsError(f"{name} brings its own rules: --words, --subwords and --cased are for a vocab.txt")
     if path.is_file():
         return Tokenizer.from_file(path)
-    if (
-        (path / "vocab.txt").is_file()
-        and not (path / "config.json").is_file()
-        and not (path / "modules.json").is_file()
-    ):
+    if _is_tokenizer(path):
         return Tokenizer.from_directory(path)  # a tokenizer alone: torch need not even be imported
     from anaume.bundle import find_bundle, read_tokenizer
 
     return read_tokenizer(find_bundle(name))
+
+
+def longest_text(name: str) -> int | None:
+    """Return how many tokens a bundle takes, as `anaume finetune` will cut there; None for a tokenizer alone."""
+    from anaume.bundle import find_bundle, read_max_length
+
+    path = Path(name)
+    return None if path.is_file() else read_max_length(path if _is_tokenizer(path) else find_bundle(name))
+
+
+def _is_tokenizer(path: Path) -> bool:
+    names = ("config.json", "modules.json")
+    return (path / "vocab.txt").is_file() and not any((path / name).is_file() for name in names)
 
 
 def typed(text: str) -> str:

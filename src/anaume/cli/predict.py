@@ -91,7 +91,15 @@ def _predict(
 
 
 def _evaluate(
-    model: ModelArg,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="M",
+            help="What `anaume finetune` made, a checkpoint with a head, or answers: a .json file, id -> answer, as "
+            "SQuAD's evaluation reads it.",
+            show_default=False,
+        ),
+    ],
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Labelled files.", show_default=False)],
     against: Annotated[
         str | None, typer.Option("--against", metavar="M2", help="Another model: do they differ (paired bootstrap)?")
@@ -116,7 +124,7 @@ def _evaluate(
     device: str = "auto",
     verbose: bool = False,
 ) -> None:
-    """Score a fine-tuned model on labelled files, or the vectors of any bundle with --task.
+    """Score a fine-tuned model on labelled files, answers that are there already, or vectors (--task).
 
     Scores are fractions of 1, over all rows at once. Labels that the model does not know are refused. Of --task:
     sts: scored pairs; pairs: pairs of two classes; reranking: queries with positives and negatives; retrieval: a BEIR
@@ -124,6 +132,7 @@ def _evaluate(
 
     $ anaume evaluate model dev.tsv
     $ anaume evaluate model dev.tsv --against other-model --json
+    $ anaume evaluate answers.json dev-v2.0.json
     $ anaume evaluate all-MiniLM-L6-v2 stsb-dev.tsv --task sts --json
     $ anaume evaluate all-MiniLM-L6-v2 beir/scifact --task retrieval
     """
@@ -149,6 +158,9 @@ def _evaluate(
         return
     if positive is not None or dimensions is not None:
         raise SettingsError("--positive and --dimensions are of vectors: say of which --task")
+    if Path(model).suffix in (".json", ".jsonl") and not Path(model).is_dir():
+        _evaluate_answers(model, files, task, against, reading, as_json=as_json)
+        return
     if task is not None:
         own = open_bundle(model, device=device).task.name
         if task != own:
@@ -165,6 +177,33 @@ def _evaluate(
         say_json(_record(evaluation, against))
     else:
         _show(evaluation, against)
+
+
+def _evaluate_answers(
+    answers: str,
+    files: list[str],
+    task: str | None,
+    against: str | None,
+    reading: options.LabelledReading,
+    *,
+    as_json: bool,
+) -> None:
+    from anaume.jobs.evaluate_answers import evaluate_answers
+
+    if Path(answers).suffix == ".jsonl":
+        raise SettingsError(
+            f"{answers}: give a model, or answers to questions as one object in a .json file (anaume predict M FILE -o "
+            "answers.json)"
+        )
+    if task not in (None, "question-answering"):
+        raise SettingsError(f"{answers}: a .json file of answers is scored as question-answering, not as {task!r}")
+    if against is not None:
+        raise SettingsError("--against compares two models; a file of answers is scored by itself")
+    evaluation = evaluate_answers(answers, files, **reading)
+    if as_json:
+        say_json(_record(evaluation, None))
+    else:
+        _show(evaluation, None)
 
 
 def _record(evaluation: Evaluation, against: str | None) -> dict[str, Any]:
@@ -212,7 +251,10 @@ def _show(evaluation: Evaluation, against: str | None) -> None:
     told = [(name, f"{value:.4f}") for name, value in plain.items()]
     if evaluation.scores[evaluation.metric] is None:
         told.append((evaluation.metric, f"not defined ({evaluation.scores.get('reason', 'no reason given')})"))
-    facts([*told, ("rows", f"{evaluation.examples:,}"), ("cut", f"{evaluation.cut:,}")])
+    told.append(("rows", f"{evaluation.examples:,}"))
+    if evaluation.cut is not None:
+        told.append(("cut", f"{evaluation.cut:,}"))
+    facts(told)
     labels = evaluation.scores.get("labels")
     if isinstance(labels, dict) and labels:
         say()

@@ -29,10 +29,10 @@ class Evaluation:
     scores: dict[str, Any]
     """As the task has them, fractions of 1."""
     examples: int
-    cut: int
-    """Texts the model did not see whole."""
-    unknown_share: float
-    """The share of the pieces that the vocabulary does not hold, 0 to 1."""
+    cut: int | None
+    """Texts the model did not see whole; None where no model was run (`evaluate_answers`)."""
+    unknown_share: float | None
+    """The share of the pieces that the vocabulary does not hold, 0 to 1; None where no model was run."""
     comparison: Comparison | None
     """Less the other model's score, where one was given."""
     other_scores: dict[str, Any] | None

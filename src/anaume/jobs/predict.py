@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -26,6 +26,7 @@ from anaume.tasks.question_answering import QuestionAnswering
 from anaume.tasks.registry import stream_examples
 from anaume.tasks.task import Prediction
 
+_DIGITS = 6  # significant ones of what is written: float32 knows no more
 CHUNK = 2048
 """Examples read, predicted and written at once."""
 PREDICTION = "prediction"
@@ -59,7 +60,7 @@ def predict_file(
     progress: bool = False,
     **reading: Any,
 ) -> PredictSummary:
-    """Predict every row of files, in order, in bounded memory, as JSON lines: its columns, and "prediction".
+    """Predict every row of files, in order, in bounded memory, as JSON lines: its columns, and "prediction" (6 digits).
 
     out      a .jsonl file, which appears whole when all is done; None = stdout; for answers to questions also .json,
              what the official evaluation of SQuAD reads: one object, id -> answer
@@ -114,9 +115,18 @@ def _record(example: Example, prediction: Prediction) -> bytes:
     if PREDICTION in example.fields:
         raise DataError(f"{example.place}: the input has a column {PREDICTION!r}, which the output needs")
     try:
-        return json_line({**example.fields, PREDICTION: prediction.record()})
+        return json_line({**example.fields, PREDICTION: _rounded(prediction.record())})
     except TypeError as error:
         raise DataError(f"{example.place}: a column can't be written as JSON: {error}") from error
+
+
+def _rounded(value: Any) -> Any:
+    """Return a value of JSON, its floats with as many digits as they can answer for."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {name: _rounded(one) for name, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 class _OfficialAnswers:

@@ -50,6 +50,7 @@ from anaume.training.spread import Spread
 from anaume.training.tuning import Material, SeedResult, tune
 
 REPORT = "report.json"
+_SHARES = ("accuracy", "f1")  # what scores from 0 to 1 are called, or end in; correlations go down to -1
 _SPLIT_SEED = 20181011  # of the dev split: the same rows whatever the run's seed
 
 Files = str | Path | Sequence[str | Path]
@@ -278,7 +279,9 @@ def _report(about: dict[str, Any], results: list[SeedResult]) -> FinetuneReport:
     return FinetuneReport(
         **about,
         seeds=results,
-        spread=Spread.of(known) if done and len(known) == len(results) else None,
+        spread=Spread.of(known, (0.0 if metric.endswith(_SHARES) else -1.0, 1.0))
+        if done and len(known) == len(results)
+        else None,
         best_seed=best,
         seconds=sum(result.seconds for result in results),
     )

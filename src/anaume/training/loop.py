@@ -89,7 +89,7 @@ def train(run: Run) -> None:
 
     if meter.steps:
         records.metrics(meter.row(run, fraction, norm))
-    if progress.finished and run.work.evaluations:
+    if progress.finished and progress.evaluated_at != progress.step:  # patience ends a run right after one
         _evaluate(run, 1.0)
     if ranks.first:
         _checkpoint(run)
@@ -191,6 +191,7 @@ def _evaluation_is_due(run: Run, fraction: float) -> bool:
 
 
 def _evaluate(run: Run, fraction: float) -> None:
+    run.progress.evaluated_at = run.progress.step
     if run.work.evaluations and run.ranks.first:
         scores = run.work.evaluate(run.model, run.dtype, run.progress)
         run.records.metrics({"step": run.progress.step, "fraction": round(fraction, 6), **scores})

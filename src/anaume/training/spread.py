@@ -16,13 +16,16 @@ class Spread:
     deviation: float | None
     """Standard deviation over the seeds; None with a single one."""
     low: float | None
-    """The 95 % interval of the mean (Student's t); None with a single seed."""
+    """The 95 % interval of the mean (Student's t), within what the score can be; None with a single seed."""
     high: float | None
     count: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread | None:
-        """Return what these values say; None for none."""
+    def of(cls, values: Sequence[float], within: tuple[float, float] = (-math.inf, math.inf)) -> Spread | None:
+        """Return what these values say; None for none.
+
+        within  what a value can be: the t interval knows of no bounds, and of few seeds near 1 it would pass it
+        """
         if not values:
             return None
         mean = statistics.fmean(values)
@@ -32,4 +35,4 @@ class Spread:
 
         deviation = statistics.stdev(values)
         half = float(t.ppf(0.975, len(values) - 1)) * deviation / math.sqrt(len(values))
-        return cls(mean, deviation, mean - half, mean + half, len(values))
+        return cls(mean, deviation, max(mean - half, within[0]), min(mean + half, within[1]), len(values))

@@ -46,6 +46,8 @@ class Progress:
     """Those since the last step that was applied."""
     evaluated: int = 0
     """How many of the run's evaluations are behind it."""
+    evaluated_at: int | None = None
+    """The step of the last one: weights are not scored twice; None before the first."""
     long: bool = False
     """Whether the last part, with longer rows, has begun."""
     finished: bool = False

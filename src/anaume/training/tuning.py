@@ -66,6 +66,8 @@ class SeedResult:
     """Steps not applied because something was not finite."""
     scores: dict[str, Any]
     """Of the saved bundle on the dev examples, in float32; {} where nothing was held out."""
+    calibrated: bool = False
+    """Whether thresholds were set on the same dev examples, which flatters the scores a little."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,10 +235,10 @@ def _finish(
     if dev is not None:
         # The targets are of the task as it learned (a scaled regression); what is decoded is of the finished one.
         scored = dev.score(model, task, torch.float32)
-        task = task.calibrate(scored.logits, dev.features, dev.examples)
+        finished, task = task, task.calibrate(scored.logits, dev.features, dev.examples)
         predictions = task.decode(scored.logits, dev.features, dev.examples)
         scores = task.score(predictions, dev.examples)
-    result = dataclasses.replace(result, scores=scores)
+        result = dataclasses.replace(result, scores=scores, calibrated=task is not finished)
     start = material.bundle
     stage = TrainingStage(
         objectives=(task.name,),
