@@ -31,6 +31,7 @@ PUBLIC = [
     "TokenizerRules",
     "VocabularyExtension",
     "check_corpus",
+    "export_bundle",
     "extend_vocabulary",
     "finetune",
     "generate_random_mask",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         SettingsError,
         TokenizerError,
     )
+    from anaume.exporting.exporting import export_bundle
     from anaume.exporting.importing import import_checkpoint
     from anaume.model import InputEmbeddings, generate_random_mask, mlm_loss
     from anaume.tokenization import Encoding, Tokenizer, TokenizerRules, VocabularyExtension
@@ -68,6 +69,7 @@ _HOMES = {
     "TokenizerRules": "anaume.tokenization",
     "VocabularyExtension": "anaume.tokenization",
     "check_corpus": "anaume.checks",
+    "export_bundle": "anaume.exporting.exporting",
     "extend_vocabulary": "anaume.bundle",
     "finetune": "anaume.training.finetune",
     "generate_random_mask": "anaume.model",
@@ -105,6 +107,7 @@ __all__ = [
     "TokenizerRules",
     "VocabularyExtension",
     "check_corpus",
+    "export_bundle",
     "extend_vocabulary",
     "finetune",
     "generate_random_mask",

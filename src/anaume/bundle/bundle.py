@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from anaume.bundle.contextual import TokenVectors, token_vectors
 from anaume.bundle.embedding import EmbedReport, LongPolicy, embed_texts, require_finite
+from anaume.bundle.exported import LONGEST_STATIC, Exported, export_engine
 from anaume.bundle.find import find_bundle
 from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
 from anaume.bundle.parts import BundleParts
@@ -23,7 +24,7 @@ from anaume.bundle.write import write_bundle
 from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig, HeadKind
 from anaume.data import pad, token_budget_batches
 from anaume.data.labelled import Example
-from anaume.engines import Batch, Precision, TorchEngine, Vectors
+from anaume.engines import Batch, Engine, Precision, TorchEngine, Vectors
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.model import Bert
 from anaume.tasks.fill import Filled, TextScore, fill_blanks, score_text
@@ -41,7 +42,7 @@ class Bundle:
         _check_embedding(parts)
         self.parts = parts
         self.precision: Precision = precision
-        self._engines: dict[str, TorchEngine] = {}
+        self._engines: dict[str, Engine] = {}
         self._device = device
         self._engine(None)  # a wrong precision or device is said now, not at the first text
 
@@ -107,13 +108,26 @@ class Bundle:
 
     @property
     def model(self) -> Bert:
-        """The torch module; it may be trained in place, and `embed` then uses the trained weights."""
+        """The torch module; it may be trained in place, and `embed` then uses the trained weights.
+
+        Raises SettingsError for an export, which has none.
+        """
+        if self.parts.exported is not None:
+            raise SettingsError(
+                f"{self.parts.source} is an export ({self.parts.exported.form}) and holds no weights to look at, train "
+                "or save: use the bundle it was made of"
+            )
         return self.parts.model
+
+    @property
+    def exported(self) -> Exported | None:
+        """What an export holds in place of weights, with its certificate; None for a bundle."""
+        return self.parts.exported
 
     @property
     def config(self) -> EncoderConfig:
         """The shape of the encoder."""
-        return self.model.config
+        return self.parts.model.config
 
     @property
     def embedding(self) -> EmbeddingConfig:
@@ -123,7 +137,7 @@ class Bundle:
     @property
     def embedding_size(self) -> int:
         """The length of the vectors `embed` returns."""
-        return self.config.hidden_size
+        return self.config.hidden_size if self.parts.exported is None else self.parts.exported.embedding_size
 
     @property
     def device(self) -> str:
@@ -131,7 +145,7 @@ class Bundle:
         return self._engine(None).device
 
     @property
-    def engine(self) -> TorchEngine:
+    def engine(self) -> Engine:
         """What runs batches of token IDs for this bundle, on its own device and in its own precision."""
         return self._engine(None)
 
@@ -145,10 +159,17 @@ class Bundle:
 
     def fingerprint_for(self, long: LongPolicy) -> str:
         """The fingerprint of vectors made under a policy for long texts: "window" gives other vectors than the rest."""
-        return vector_fingerprint(self.tokenizer, weights_fingerprint(self.model), self.embedding, long=long)
+        exported = self.parts.exported
+        weights = weights_fingerprint(self.model) if exported is None else exported.weights
+        return vector_fingerprint(self.tokenizer, weights, self.embedding, long=long)
 
     def with_embedding(self, embedding: EmbeddingConfig) -> Self:
-        """Return a bundle of the same tokenizer and weights that pools, cuts or prompts differently."""
+        """Return a bundle of the same tokenizer and weights that pools, cuts or prompts differently.
+
+        Raises SettingsError for an export, whose pooling is part of it.
+        """
+        if self.parts.exported is not None:
+            raise SettingsError(f"{self.parts.source} is an export: change the bundle it was made of, and export that")
         return type(self)(replace(self.parts, embedding=embedding), precision=self.precision, device=self._device)
 
     # -- using it ------------------------------------------------------------------------------------------------
@@ -304,8 +325,8 @@ class Bundle:
 
         Raises SettingsError without an mlm head, BundleError for weights that give no numbers (both ValueErrors).
         """
-        if "mlm" not in self.model.heads:
-            heads = ", ".join(self.model.heads) or "none"
+        if "mlm" not in self.parts.model.heads:
+            heads = ", ".join(self.parts.model.heads) or "none"
             raise SettingsError(
                 f"filling blanks needs a masked-word head, and this bundle has: {heads}; pretrain one, or load a "
                 "checkpoint that kept its own (BertForMaskedLM, BertForPreTraining)"
@@ -342,19 +363,29 @@ class Bundle:
             warn=warn,
         )
 
-    def _engine(self, device: str | None) -> TorchEngine:
+    def _engine(self, device: str | None) -> Engine:
         wanted = self._device if device is None else device
         if wanted not in self._engines:
-            self._engines[wanted] = TorchEngine(self.model, self.embedding, precision=self.precision, device=wanted)
+            exported = self.parts.exported
+            self._engines[wanted] = (
+                TorchEngine(self.model, self.embedding, precision=self.precision, device=wanted)
+                if exported is None
+                else export_engine(exported, self.precision, wanted)
+            )
         return self._engines[wanted]
 
     def __repr__(self) -> str:
+        if self.parts.exported is not None:
+            form, size = self.parts.exported.form, self.embedding_size
+            return f"Bundle({self.parts.source}, {form} export, {size} numbers a text, {self.precision})"
         shape = f"{self.config.num_hidden_layers} layers x {self.config.hidden_size}"
         return f"Bundle({self.parts.source or 'new'}, {shape}, {self.tokenizer.vocab_size} tokens, {self.precision})"
 
 
 def _check_embedding(parts: BundleParts) -> None:
     embedding, longest = parts.embedding, parts.model.config.max_position_embeddings
+    if parts.exported is not None and parts.exported.form == "static":
+        longest = LONGEST_STATIC
     if not isinstance(embedding, EmbeddingConfig):
         raise SettingsError(f"embedding must be an EmbeddingConfig; got {type(embedding).__name__}")
     if embedding.max_length > longest:

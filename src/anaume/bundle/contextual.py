@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anaume.bundle.embedding import checked_texts, require_finite
 from anaume.data import pad, token_budget_batches
-from anaume.engines import Batch, TorchEngine, Vectors
+from anaume.engines import Batch, Engine, Vectors
 from anaume.errors import SettingsError
 from anaume.tokenization import Tokenizer
 
@@ -36,7 +36,7 @@ def token_vectors(
     layers: Sequence[int] | None,
     *,
     tokenizer: Tokenizer,
-    engine: TorchEngine,
+    engine: Engine,
     num_hidden_layers: int,
     max_length: int,
 ) -> list[TokenVectors]:
@@ -59,7 +59,7 @@ def layer_states(
     token_ids: Sequence[Sequence[int]],
     segment_ids: Sequence[Sequence[int]] | None,
     *,
-    engine: TorchEngine,
+    engine: Engine,
     pad_id: int,
 ) -> Iterator[tuple[int, Tensor]]:
     """Yield each row's number and what the encoder makes of it, layer by layer, in the order that runs fastest.

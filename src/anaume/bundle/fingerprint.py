@@ -38,6 +38,14 @@ def weights_fingerprint(model: Bert) -> str:
     return digest.hexdigest()
 
 
+def table_fingerprint(table: torch.Tensor) -> str:
+    """Return sha256 (hex) over a table of static vectors, (vocab_size, size), as little-endian float32."""
+    values = table.detach().to("cpu", torch.float32).contiguous().numpy().astype("<f4", copy=False)
+    digest = hashlib.sha256(f"static {list(values.shape)}\n".encode())
+    digest.update(values.data)
+    return digest.hexdigest()
+
+
 def vector_fingerprint(
     tokenizer: Tokenizer,
     weights: str,

@@ -23,7 +23,7 @@ HEADS_FILE = "anaume_heads.safetensors"
 CARD = "README.md"
 FORMAT_VERSION = 1
 # Hashed at save and by `verify`; a load compares their size, and every tensor by name and shape.
-_WEIGHTS = ".safetensors"
+_WEIGHTS = (".safetensors", ".onnx", ".bin")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,8 @@ class Manifest:
     embedding: EmbeddingConfig
     training: TrainingRecord
     tasks: dict[str, TaskEntry]
+    export: dict[str, Any] | None = None
+    """What an export holds in place of weights (`exported.Exported`); None for a bundle."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content, ready for JSON."""
@@ -57,6 +59,7 @@ class Manifest:
             "embedding": self.embedding.to_dict(),
             "tasks": {name: dataclasses.asdict(task) for name, task in self.tasks.items()},
             "training": self.training.to_dict(),
+            **({} if self.export is None else {"export": self.export}),
             "files": self.files,
             "tokenizer": {
                 "rules": self.rules.to_dict(),
@@ -92,6 +95,7 @@ def read_manifest(directory: Path) -> Manifest:
             embedding=EmbeddingConfig.from_dict(content["embedding"]),
             tasks=_tasks(content.get("tasks", {}), content["heads"]),
             training=TrainingRecord.from_dict(content["training"]),
+            export=_export(content.get("export")),
         )
     except SettingsError as error:
         raise BundleError(f"{path}: {error}") from error
@@ -121,6 +125,12 @@ def _tasks(told: Any, heads: Any) -> dict[str, TaskEntry]:
         if type(task.task) is not str or type(task.max_length) is not int or not isinstance(task.settings, dict):
             raise TypeError(f"tasks: {name!r} needs task, a text, max_length, a whole number, and settings, an object")
     return tasks
+
+
+def _export(told: Any) -> dict[str, Any] | None:
+    if told is not None and not isinstance(told, dict):
+        raise TypeError(f"export must be an object; got {told!r:.80}")
+    return told
 
 
 def _files(told: Any) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ from anaume.config import EmbeddingConfig
 from anaume.model import Bert
 
 if TYPE_CHECKING:
+    from anaume.bundle.exported import Exported
     from anaume.tokenization import Tokenizer
 
 
@@ -88,6 +89,8 @@ class BundleParts:
     """As stored in anaume.json; None where nothing was stored. Void once the weights change."""
     card: str = ""
     """The README.md that was there; what is not ours in it is kept when saving."""
+    exported: Exported | None = None
+    """What an export has in place of weights; `model` then has settings and shapes, and no storage."""
 
     @classmethod
     def untrained(cls, tokenizer: Tokenizer, model: Bert, embedding: EmbeddingConfig) -> Self:

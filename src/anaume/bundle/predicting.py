@@ -12,7 +12,7 @@ import numpy.typing as npt
 from anaume.bundle.embedding import UNKNOWN_LIMIT
 from anaume.bundle.parts import BundleParts
 from anaume.data import pad, token_budget_batches
-from anaume.engines import Batch, TorchEngine
+from anaume.engines import Batch, Engine
 from anaume.errors import BundleError, SettingsError
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask, restored_task, task_of_head
@@ -102,7 +102,7 @@ def predictor(parts: BundleParts) -> tuple[AnyTask, int]:
 
 
 def predict_examples(
-    examples: Sequence[Any], task: AnyTask, parts: BundleParts, engine: TorchEngine, max_length: int
+    examples: Sequence[Any], task: AnyTask, parts: BundleParts, engine: Engine, max_length: int
 ) -> Predicted:
     """Return the task's predictions for examples; they don't depend on how rows are batched.
 
@@ -125,7 +125,7 @@ def _owner(features: Features, row: int) -> int:
     return int(features.examples[np.searchsorted(features.unit_starts, row, side="right") - 1])
 
 
-def row_logits(features: Features, head: str, engine: TorchEngine, pad_id: int) -> list[npt.NDArray[np.float32]]:
+def row_logits(features: Features, head: str, engine: Engine, pad_id: int) -> list[npt.NDArray[np.float32]]:
     """Return what a head says of each row, real tokens only."""
     lengths = features.token_ids.lengths
     found: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * features.rows

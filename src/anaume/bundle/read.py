@@ -11,6 +11,7 @@ from anaume.bundle import format as manifest_format
 from anaume.bundle import sentence_transformers
 from anaume.bundle.checkpoint import build_model, read_checkpoint
 from anaume.bundle.directory import recover
+from anaume.bundle.exported import read_export
 from anaume.bundle.files import read_object
 from anaume.bundle.find import public_name
 from anaume.bundle.format import CARD, HEADS_FILE
@@ -120,6 +121,8 @@ def _read_own(directory: Path) -> BundleParts:
     manifest_format.check_files(directory, manifest)
     _check_vocab_size(tokenizer, manifest.encoder, directory)
     _check_tasks(manifest, directory / manifest_format.FILE)
+    if manifest.export is not None:
+        return read_export(directory, manifest, tokenizer, _card(directory))
 
     config = parse_config(read_object(directory / CONFIG), str(directory / CONFIG))
     architecture = published_class(manifest.encoder, manifest.heads)

@@ -16,6 +16,7 @@ TRANSFORMER = "sentence_bert_config.json"
 MODEL = "config_sentence_transformers.json"
 POOLING = "1_Pooling"
 NORMALIZE = "2_Normalize"
+STATIC_NORMALIZE = "1_Normalize"
 
 # theirs (the new form, then the old boolean), ours
 _POOLING: tuple[tuple[str, str, PoolingMethod], ...] = (
@@ -171,16 +172,17 @@ def _embedding(told: Mapping[str, Any], path: Path) -> dict[str, Any]:
     }
 
 
+def write_static_settings(directory: Path, embedding: EmbeddingConfig) -> list[str]:
+    """Write the files that make a table and its tokenizer a StaticEmbedding of unit vectors, and return their names."""
+    modules = [("", "StaticEmbedding"), (STATIC_NORMALIZE, "Normalize")]
+    return _write(directory, modules, {f"{STATIC_NORMALIZE}/config.json": {}, MODEL: _model(embedding)})
+
+
 def write_settings(directory: Path, embedding: EmbeddingConfig, hidden_size: int) -> list[str]:
     """Write the files for a bundle with a pooling, and return their names."""
     assert embedding.pooling is not None
     modules = [("", "Transformer"), (POOLING, "Pooling")] + ([(NORMALIZE, "Normalize")] if embedding.normalize else [])
     contents: dict[str, Any] = {
-        MODULES: [
-            # These import paths are the format: version 5 knows no other, version 6 still takes them.
-            {"idx": idx, "name": str(idx), "path": path, "type": f"sentence_transformers.models.{kind}"}
-            for idx, (path, kind) in enumerate(modules)
-        ],
         TRANSFORMER: {"max_seq_length": embedding.max_length, "do_lower_case": False},
         f"{POOLING}/config.json": {
             "word_embedding_dimension": hidden_size,
@@ -188,16 +190,30 @@ def write_settings(directory: Path, embedding: EmbeddingConfig, hidden_size: int
             **{old: False for _, old in _NOT_OURS},
             "include_prompt": embedding.include_prompt,
         },
-        MODEL: {
-            "__version__": {"sentence_transformers": "5.0.0"},  # the layout, not the writer
-            "model_type": "SentenceTransformer",
-            "prompts": dict(embedding.prompts),
-            "default_prompt_name": embedding.default_prompt,
-            "similarity_fn_name": embedding.similarity,
-        },
+        MODEL: _model(embedding),
     }
     if embedding.normalize:
         contents[f"{NORMALIZE}/config.json"] = {}
+    return _write(directory, modules, contents)
+
+
+def _model(embedding: EmbeddingConfig) -> dict[str, Any]:
+    return {
+        "__version__": {"sentence_transformers": "5.0.0"},  # the layout, not the writer
+        "model_type": "SentenceTransformer",
+        "prompts": dict(embedding.prompts),
+        "default_prompt_name": embedding.default_prompt,
+        "similarity_fn_name": embedding.similarity,
+    }
+
+
+def _write(directory: Path, modules: list[tuple[str, str]], contents: dict[str, Any]) -> list[str]:
+    # These import paths are the format: version 5 knows no other, version 6 still takes them.
+    listed = [
+        {"idx": idx, "name": str(idx), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for idx, (path, kind) in enumerate(modules)
+    ]
+    contents = {MODULES: listed, **contents}
     for name, content in contents.items():
         (directory / name).parent.mkdir(exist_ok=True)
         write_text(directory / name, json_text(content))

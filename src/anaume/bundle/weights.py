@@ -1,4 +1,4 @@
-"""Tensors from files: safetensors or a pickle read without running code, whole or in shards; always float32 copies.
+"""Tensors from files, and into one: safetensors, or a pickle read without running code; always float32 copies.
 
 No memory map or handle stays open afterwards, so a bundle can be saved over the directory it came from.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import pickle
 import re
+import shutil
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -117,6 +119,18 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         raise BundleError(
             f"{path}: no whole safetensors file ({one_line(error)}): truncated or damaged? Copy it again"
         ) from error
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors to a file beside a vocab.txt. Raises OSError where the disk does not take it."""
+    # One copy of each: safetensors refuses tensors that share memory, and views of the fused matrix do.
+    copies = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+    try:
+        safetensors.torch.save_file(copies, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise OSError(None, str(error), str(path)) from error
+    # safetensors makes files that only their owner can read; a bundle is as readable as any file written beside it.
+    shutil.copymode(path.parent / "vocab.txt", path)
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-import safetensors.torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from anaume import __version__
@@ -21,8 +18,8 @@ from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
 from anaume.bundle.format import CARD, FILE, HEADS_FILE, Manifest, describe_files, vocab_checks
 from anaume.bundle.huggingface import published_class, write_config
 from anaume.bundle.parts import BundleParts, Fingerprints
-from anaume.bundle.weights import SAFETENSORS, not_finite
-from anaume.errors import AnaumeWarning, BundleError
+from anaume.bundle.weights import SAFETENSORS, not_finite, write_safetensors
+from anaume.errors import AnaumeWarning, BundleError, SettingsError
 from anaume.logs import get_logger
 
 logger = get_logger(__name__)
@@ -56,10 +53,10 @@ def write_bundle(parts: BundleParts, path: str | Path) -> None:
         names = parts.tokenizer.save(directory, max_length=parts.embedding.max_length)
         config = write_config(model.config, model.head_configs, architecture, parts.tokenizer.pad_id)
         write_text(directory / "config.json", json_text(config))
-        _write_tensors(directory / SAFETENSORS, theirs)
+        write_safetensors(directory / SAFETENSORS, theirs)
         names += ["config.json", SAFETENSORS]
         if rest:
-            _write_tensors(directory / HEADS_FILE, rest)
+            write_safetensors(directory / HEADS_FILE, rest)
             names.append(HEADS_FILE)
         if parts.embedding.pooling is not None:
             names += sentence_transformers.write_settings(directory, parts.embedding, model.config.hidden_size)
@@ -93,6 +90,10 @@ def write_bundle(parts: BundleParts, path: str | Path) -> None:
 
 
 def _check(parts: BundleParts) -> None:
+    if parts.exported is not None:
+        raise SettingsError(
+            f"an export ({parts.exported.form}) holds no weights to save: copy its directory, or export its bundle anew"
+        )
     rows, entries = parts.model.config.vocab_size, parts.tokenizer.vocab_size
     if entries > rows:
         raise BundleError(
@@ -101,17 +102,6 @@ def _check(parts: BundleParts) -> None:
     longest = parts.model.config.max_position_embeddings
     if parts.embedding.max_length > longest:
         raise BundleError(f"max_length is {parts.embedding.max_length}, and the position table has {longest} rows")
-
-
-def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    # One copy of each: safetensors refuses tensors that share memory, and views of the fused matrix do.
-    copies = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
-    try:
-        safetensors.torch.save_file(copies, path, metadata={"format": "pt"})
-    except SafetensorError as error:
-        raise OSError(None, str(error), str(path)) from error
-    # safetensors makes files that only their owner can read; a bundle is as readable as any file written beside it.
-    shutil.copymode(path.parent / "config.json", path)
 
 
 def _limits(parts: BundleParts, architecture: str, rest: Mapping[str, Tensor]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,12 +47,15 @@ def _describe(bundle: Bundle) -> dict[str, Any]:
     from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
     from anaume.inspection import measure_sizes
 
-    parts, config, embedding = bundle.parts, bundle.config, bundle.embedding
-    sizes = measure_sizes(bundle.model, parts.source)
-    weights = weights_fingerprint(bundle.model)
+    parts, config, embedding, exported = bundle.parts, bundle.config, bundle.embedding, bundle.exported
+    sizes = measure_sizes(parts.model, parts.source)
+    if exported is not None and exported.table is not None:
+        sizes = dataclasses.replace(sizes, parts={"token_embeddings": exported.table.numel()})
+    weights = weights_fingerprint(bundle.model) if exported is None else exported.weights
     check = bundle.tokenizer.self_check
     return {
         "source": parts.source,
+        "export": None if exported is None else {**exported.to_dict(), "certificate": dict(exported.certificate)},
         "encoder": config.to_dict(),
         "parameters": sizes.parameters,
         "parts": dict(sizes.parts),
@@ -61,7 +65,7 @@ def _describe(bundle: Bundle) -> dict[str, Any]:
         "tokenizer": {"vocab_size": bundle.tokenizer.vocab_size, "rules": bundle.tokenizer.rules.to_dict()},
         "embedding": embedding.to_dict(),
         "embedding_size": bundle.embedding_size,
-        "heads": {name: head.to_dict() for name, head in bundle.model.head_configs.items()},
+        "heads": {name: head.to_dict() for name, head in parts.model.head_configs.items()},
         "objectives": list(parts.record.objectives),
         "training": parts.record.to_dict()["stages"],
         "fingerprints": {
@@ -87,6 +91,7 @@ def _show_info(record: dict[str, Any]) -> None:
     facts(
         [
             ("bundle", record["source"]),
+            *_export_facts(record["export"]),
             (
                 "encoder",
                 f"{encoder['num_hidden_layers']} layers x {encoder['hidden_size']}, "
@@ -117,6 +122,13 @@ def _show_info(record: dict[str, Any]) -> None:
         say()
     for kind, sentence, severity in remarks:
         say(f"{kind}: {'WARNING: ' if severity == 'warning' else ''}{printable(sentence)}")
+
+
+def _export_facts(export: dict[str, Any] | None) -> list[tuple[str, str]]:
+    if export is None:
+        return []
+    what = "one vector a token, no encoder; made of the one below" if export["form"] == "static" else "a graph"
+    return [("export", f"{export['form']}: {what}")]
 
 
 def _rules(rules: dict[str, Any]) -> str:

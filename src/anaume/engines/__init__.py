@@ -4,6 +4,7 @@ from anaume.engines.hardware import free_memory, has_bfloat16, processor_instruc
 from anaume.engines.memory import kept_memory
 from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
 from anaume.engines.rates import matrix_rate, matrix_rates, share_of_machine
+from anaume.engines.static_engine import StaticEngine
 from anaume.engines.torch_engine import TorchEngine, pick_device
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Batch",
     "Engine",
     "Precision",
+    "StaticEngine",
     "TorchEngine",
     "Vectors",
     "free_memory",

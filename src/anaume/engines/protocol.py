@@ -1,12 +1,15 @@
-"""What every engine does: run a batch of token IDs through encoder, pooling and normalisation."""
+"""What every engine does: run a batch of token IDs through encoder, and pooling and normalisation or a head."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from anaume.model import EncoderOutput
 
 Precision = Literal["float32", "bfloat16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
@@ -29,7 +32,10 @@ class Batch:
 
 
 class Engine(Protocol):
-    """Runs batches. `name`, `precision` and `device` say how; `max_batch_tokens` is the batch size it likes best."""
+    """Runs batches. `name`, `precision` and `device` say how; `max_batch_tokens` is the batch size it likes best.
+
+    Raises SettingsError for what it can't give: heads that are not there, hidden states that a graph does not hand out.
+    """
 
     name: str
     precision: Precision
@@ -38,4 +44,16 @@ class Engine(Protocol):
 
     def embed(self, batch: Batch) -> Vectors:
         """Return one vector a row, (batch, embedding_size) float32, pooled, and normalised where the bundle says so."""
+        ...
+
+    def head_logits(self, batch: Batch, head: str) -> Vectors:
+        """Return a head's logits, float32: (batch, labels), (batch,) or (batch, seq_len, labels), as heads have."""
+        ...
+
+    def token_log_probabilities(self, batch: Batch, positions: Sequence[int], head: str) -> Vectors:
+        """Return an mlm head's view of one place a row, (batch,): (batch, vocab_size) float32 log probabilities."""
+        ...
+
+    def hidden_states(self, batch: Batch, *, keep_attentions: bool = False) -> EncoderOutput:
+        """Return everything the encoder computes for a batch: every layer, in float32 on the CPU."""
         ...

@@ -1,0 +1,45 @@
+"""A bundle into another form, with a certificate of what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from anaume.bundle import Bundle
+from anaume.bundle.directory import check_place
+from anaume.bundle.exported import FORMS, Form
+from anaume.data.labelled import TextExample
+from anaume.errors import SettingsError, nearest
+from anaume.exporting.certificate import Certificate
+from anaume.exporting.static import export_static
+
+
+def export_bundle(
+    bundle: Bundle,
+    out: str | Path,
+    *,
+    to: Form,
+    dimensions: int | None = None,
+    texts: Sequence[str] = (),
+    pairs: Sequence[TextExample] = (),
+    overwrite: bool = False,
+) -> Certificate:
+    """Save a bundle in another form as the directory `out`, which `anaume.load` opens, and return its certificate.
+
+    to          "static": one vector a token, no encoder (`export_static`)
+    dimensions  numbers a static vector
+    texts       of your domain, for a static export: frequencies, and the loss on those held out
+    pairs       pairs with a number (STS), for a static export
+    overwrite   replace a bundle or an export that is there
+
+    Raises SettingsError for wrong arguments, BundleError for a place where nothing can be saved.
+    """
+    if to not in FORMS:
+        raise SettingsError(f"to must be one of {', '.join(FORMS)}; got {to!r}{nearest(str(to), FORMS)}")
+    if bundle.exported is not None:
+        raise SettingsError(f"{bundle.parts.source} is an export itself; export the bundle it was made of")
+    place = Path(out)
+    check_place(place)
+    if not overwrite and place.is_dir() and any(place.iterdir()):
+        raise SettingsError(f"{place} holds a bundle already; name another, or overwrite=True (--overwrite)")
+    return export_static(bundle, place, dimensions=dimensions, texts=texts, pairs=pairs)
