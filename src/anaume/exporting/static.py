@@ -3,7 +3,7 @@
 Each entry of the vocabulary goes through the encoder alone, [CLS] token [SEP], and gives its last vector. PCA keeps the
 directions in which they differ; rare tokens count more, a / (a + probability) (Arora et al. 2017, SIF). The weights are
 folded into the table: a text's vector is the plain sum of its rows, scaled to length 1. The recipe is Model2Vec's
-(MinishLab, 2024), but for the token's own vector in place of the mean over the three (docs/decisions/0021-static-vectors.md).
+(MinishLab, 2024), but for the token's own vector in place of the mean over the three: see decision 21.
 """
 
 from __future__ import annotations
