@@ -19,6 +19,7 @@ from anaume.bundle.find import find_bundle
 from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
 from anaume.bundle.parts import BundleParts
 from anaume.bundle.predicting import Predicted, predict_examples, predictor
+from anaume.bundle.ranking import Ranked, check_ranker, checked_passages, ranked
 from anaume.bundle.read import read_bundle
 from anaume.bundle.write import write_bundle
 from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig, HeadKind
@@ -287,6 +288,18 @@ class Bundle:
         if warn and (messages := predicted.messages(max_length)):
             warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=3)
         return predicted
+
+    def rank(self, query: str, passages: Sequence[str], *, top_k: int | None = None) -> list[Ranked]:
+        """Return passages by how well they answer a query, best first: read together with it by a cross-encoder.
+
+        top_k  how many are returned; None = all
+
+        What was cut is in one AnaumeWarning. Raises SettingsError for a bundle without one score of a pair (`anaume
+        finetune ranking` trains one), DataError for what is no text.
+        """
+        check_ranker(self.task)
+        pairs = checked_passages(query, passages)
+        return ranked(self.predict_report(pairs))[:top_k] if pairs else []
 
     def fill(
         self, text: str, *, top_k: int = 5, max_pieces: int = 1, candidates: Sequence[str] | None = None

@@ -18,6 +18,7 @@ from anaume.cli import (
     fill,
     finetune,
     inspect,
+    mine,
     predict,
     prepare,
     pretrain,
@@ -62,7 +63,8 @@ def _root(
 
 
 _FAMILIES = (
-    story, text, vocab, bundles, inspect, embed, fill, prepare, check, doctor, pretrain, finetune, predict, exchange,
+    story, text, vocab, bundles, inspect, embed, fill, prepare, check, doctor, pretrain, mine, finetune, predict,
+    exchange,
 )  # fmt: skip
 for family in _FAMILIES:
     family.register(app)

@@ -38,7 +38,7 @@ def _finetune(
         typer.Argument(
             metavar="TASK",
             help="classification, pair-classification, multi-label, regression, ner, question-answering, "
-            "multiple-choice, similarity, features.",
+            "multiple-choice, similarity, ranking, features.",
             show_default=False,
         ),
     ],
@@ -95,6 +95,7 @@ def _finetune(
     similarity trains the vectors of texts, on pairs (query, positive), triplets, scored or labelled pairs.
 
     $ anaume finetune similarity pairs.csv --bundle B -o model --objective in-batch
+    $ anaume finetune ranking pairs.csv --bundle B -o cross-encoder
     $ anaume finetune features train.conll --bundle B -o probe --set task.layers=last-four --set task.tagger=bilstm
     $ anaume finetune classification reviews.csv --column text=body --column label=stars --bundle B -o model
     """

@@ -19,7 +19,7 @@ from anaume.data.labelled import SimilarityExample, read_similar
 from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
 from anaume.jobs.progress import progress_bar
 from anaume.tasks.retrieval import DEPTH, Interval, cosines, intervals, nearest_rows, ranking_scores
-from anaume.tasks.vector_scores import correlation, pair_scores, sts_scores
+from anaume.tasks.vector_scores import ALIKE, correlation, pair_scores, sts_scores
 
 VECTOR_TASKS: dict[str, str] = {
     "sts": "spearman",
@@ -168,7 +168,7 @@ def _pairs(examples: Sequence[SimilarityExample], embed: _Embedder, positive: st
             raise DataError(f"{example.place}: pairs needs two texts and their class (--column label=NAME)")
     names = sorted({str(example.label) for example in examples})
     if positive is None:
-        alike = [name for name in names if name.lower() in _ALIKE]
+        alike = [name for name in names if name.lower() in ALIKE]
         positive = alike[0] if len(alike) == 1 and len(names) == 2 else None
     if positive not in names or len(names) < 2:
         raise SettingsError(
@@ -185,9 +185,6 @@ def _pairs(examples: Sequence[SimilarityExample], embed: _Embedder, positive: st
 
     spans = {"average_precision": _resampled(precision, len(labels), 200)}
     return embed.result("pairs", {**scores, "positive": positive}, spans, examples=len(examples))
-
-
-_ALIKE = ("1", "true", "yes", "entailment", "duplicate", "paraphrase", "same", "equivalent")
 
 
 def _retrieval(given: RetrievalSet, embed: _Embedder) -> VectorEvaluation:

@@ -16,6 +16,7 @@ from anaume.tasks.multi_label import MultiLabel
 from anaume.tasks.multiple_choice import MultipleChoice
 from anaume.tasks.ner import Ner
 from anaume.tasks.question_answering import QuestionAnswering
+from anaume.tasks.ranking import Ranking
 from anaume.tasks.regression import Regression
 from anaume.tasks.similarity import Similarity
 from anaume.tasks.task import Task
@@ -33,6 +34,7 @@ TASKS: dict[str, type[AnyTask]] = {
         QuestionAnswering,
         MultipleChoice,
         Similarity,
+        Ranking,
     )
 }
 

@@ -22,6 +22,8 @@ METRICS: dict[str, str] = {
     **dict.fromkeys(RETRIEVAL_SCORES, PASSAGES),
 }
 """Score -> the kind of examples that have it."""
+ALIKE = ("1", "true", "yes", "entailment", "duplicate", "paraphrase", "same", "equivalent", "relevant")
+"""Names of classes that say so, in small letters."""
 USUAL = {SCORES: "spearman", CLASSES: "accuracy", PASSAGES: "mrr@10"}
 
 

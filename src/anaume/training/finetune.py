@@ -47,6 +47,7 @@ from anaume.training.probing import (
 from anaume.training.ranks import joined
 from anaume.training.similarity import can_be_scored, check_similarity, vector_options
 from anaume.training.spread import Spread
+from anaume.training.teaching import taught
 from anaume.training.tuning import Material, SeedResult, tune
 
 REPORT = "report.json"
@@ -184,6 +185,8 @@ def finetune_examples(
         dev_from = "split"
     if kind is Similarity:
         options = vector_options(settings.task, bundle)
+        if settings.task.teacher is not None:
+            examples = taught(examples, Bundle.load(settings.task.teacher, device=device))
     else:
         options = head_options(settings.task, kind) if probing else settings.task.given()
     fitted = fit_task(kind, examples, options)

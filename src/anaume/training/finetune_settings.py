@@ -27,7 +27,7 @@ class TaskSettings(Section):
     metric: str | None = None
     """The score that picks the best weights."""
     positive: str | None = None
-    """The label that F1 is of, where there are two; None = the second in order."""
+    """The label that F1 is of, where there are two; None = the second in order. Of `ranking`: the better class."""
     stride: int | None = Field(default=None, ge=0)
     """Read long texts in windows that share so many pieces, instead of cutting them."""
     layers: HeadLayers | None = None
@@ -61,6 +61,10 @@ class TaskSettings(Section):
     the training rows."""
     dimensions: list[int] | None = None
     """Of `similarity`: Matryoshka; vectors may be cut to these sizes later. List the whole size, too."""
+    teacher: str | None = None
+    """Of `similarity`: a cross-encoder (a bundle's path or name) whose margins are learned: margin-mse."""
+    drawn_negatives: int | None = Field(default=None, ge=1)
+    """Of `ranking`: passages of other queries that stand for a query's negatives where it has none; 4."""
     normalize: bool | None = None
     """Of `similarity`: whether vectors have length 1; None = the bundle's, or true where it has no pooling."""
     strengths: list[float] | None = None

@@ -26,14 +26,14 @@ def vector_options(task: TaskSettings, bundle: Bundle) -> dict[str, Any]:
     default = "" if own.default_prompt is None else own.prompts[own.default_prompt]
     passage = own.prompts.get("passage", own.prompts.get("document", default))
     normalize = own.normalize if own.pooling is not None else True
-    if task.objective == MarginMse.name:
+    if task.objective == MarginMse.name or (task.objective is None and task.teacher is not None):
         normalize = False  # the margins of a teacher go beyond those of cosines
     options: dict[str, Any] = {
         "pooling": own.pooling or "mean",
         "normalize": normalize,
         "prompts": (own.prompts.get("query", default), passage),
     }
-    return options | task.given()
+    return options | {name: value for name, value in task.given().items() if name != "teacher"}
 
 
 def check_similarity(settings: FinetuneSettings, bundle: Bundle, task: Similarity, processes: int) -> None:

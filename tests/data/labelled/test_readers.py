@@ -21,6 +21,7 @@ FILES = {
     "ner": ("a.conll", "a\tO\n", TaggedExample),
     "question-answering": ("a.jsonl", '{"question": "q", "context": "c", "answers": []}\n', QuestionExample),
     "multiple-choice": ("a.csv", "question,choice0,choice1,label\nq,a,b,1\n", ChoiceExample),
+    "ranking": ("a.csv", "query,positive\na,b\n", SimilarityExample),
     "similarity": ("a.csv", "query,positive\na,b\n", SimilarityExample),
 }
 

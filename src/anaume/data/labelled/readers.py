@@ -26,6 +26,7 @@ _READERS: dict[str, tuple[Callable[..., Iterator[Example]], dict[str, Any]]] = {
     "question-answering": (read_questions, {}),
     "multiple-choice": (read_choices, {}),
     "similarity": (read_similar, {}),
+    "ranking": (read_similar, {}),
 }
 LABELLED_TASKS = tuple(_READERS)
 _NO_COLUMNS = {"paths", "labelled", "keep_blank", "paired", "kind", "separator", "names"} | set(
