@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     )
     from anaume.exporting.exporting import export_bundle
     from anaume.exporting.importing import import_checkpoint
+    from anaume.jobs.index import build_index
     from anaume.model import InputEmbeddings, generate_random_mask, mlm_loss
+    from anaume.search import Hit, Index, open_index
     from anaume.tokenization import Encoding, Tokenizer, TokenizerRules, VocabularyExtension
     from anaume.training import PretrainResult, PretrainSettings
     from anaume.training.finetune import FinetuneReport, finetune
@@ -58,6 +60,8 @@ _HOMES = {
     "FinetuneReport": "anaume.training.finetune",
     "FinetuneSettings": "anaume.training.finetune_settings",
     "HeadConfig": "anaume.config",
+    "Hit": "anaume.search",
+    "Index": "anaume.search",
     "InputEmbeddings": "anaume.model",
     "MissingExtra": "anaume.errors",
     "PretrainResult": "anaume.training",
@@ -68,6 +72,7 @@ _HOMES = {
     "TokenizerError": "anaume.errors",
     "TokenizerRules": "anaume.tokenization",
     "VocabularyExtension": "anaume.tokenization",
+    "build_index": "anaume.jobs.index",
     "check_corpus": "anaume.checks",
     "export_bundle": "anaume.exporting.exporting",
     "extend_vocabulary": "anaume.bundle",
@@ -76,6 +81,7 @@ _HOMES = {
     "import_checkpoint": "anaume.exporting.importing",
     "mlm_loss": "anaume.model",
     "open_corpus": "anaume.data",
+    "open_index": "anaume.search",
     "prepare_corpus": "anaume.data",
     "pretrain": "anaume.training",
     "similarity": "anaume.bundle",
@@ -96,6 +102,8 @@ __all__ = [
     "FinetuneReport",
     "FinetuneSettings",
     "HeadConfig",
+    "Hit",
+    "Index",
     "InputEmbeddings",
     "MissingExtra",
     "PretrainResult",
@@ -106,6 +114,7 @@ __all__ = [
     "TokenizerError",
     "TokenizerRules",
     "VocabularyExtension",
+    "build_index",
     "check_corpus",
     "export_bundle",
     "extend_vocabulary",
@@ -115,6 +124,7 @@ __all__ = [
     "load",
     "mlm_loss",
     "open_corpus",
+    "open_index",
     "prepare_corpus",
     "pretrain",
     "similarity",

@@ -28,6 +28,7 @@ EXTRAS = {
     "ja": ("fugashi", "unidic-lite"),
     "dedup": ("rensa",),
     "plots": ("matplotlib",),
+    "search": ("lancedb",),
     "tensorboard": ("tensorboard",),
     "hub": ("huggingface_hub",),
 }

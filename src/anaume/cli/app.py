@@ -17,11 +17,13 @@ from anaume.cli import (
     exchange,
     fill,
     finetune,
+    index,
     inspect,
     mine,
     predict,
     prepare,
     pretrain,
+    search,
     story,
     text,
     vocab,
@@ -64,7 +66,7 @@ def _root(
 
 _FAMILIES = (
     story, text, vocab, bundles, inspect, embed, fill, prepare, check, doctor, pretrain, mine, finetune, predict,
-    exchange,
+    exchange, index, search,
 )  # fmt: skip
 for family in _FAMILIES:
     family.register(app)

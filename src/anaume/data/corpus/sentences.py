@@ -69,6 +69,18 @@ def split_sentences(text: str, language: str | None = None) -> tuple[list[str], 
     return joiner.sentences, joiner.cuts
 
 
+def sentence_starts(text: str, language: str | None = None) -> list[int]:
+    """Return where the sentences of a text start: characters from 0, ascending; a line end starts one too."""
+    letters = [found.start() for found in re.finditer(r"\S", text)]
+    starts, passed = [0], 0
+    for sentence in split_sentences(text, language)[0]:
+        # Sentences hold every character but blanks, in order: counting the others finds them in the text again.
+        starts.append(letters[passed])
+        passed += sum(not character.isspace() for character in sentence)
+    starts += [found.end() for found in re.finditer(r"\n\s*(?=\S)", text)]
+    return sorted(set(starts))
+
+
 def cut_sentences(sentences: tuple[str, ...]) -> tuple[list[str], int]:
     """Return given sentences, stripped, blank ones left out, over-long ones cut; and the number of cuts."""
     kept: list[str] = []

@@ -1,0 +1,62 @@
+"""`anaume search`: the passages of an index that answer a query."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anaume.cli import options
+from anaume.cli.index import IndexArg
+from anaume.cli.opening import open_bundle, typed
+from anaume.cli.printing import clipped, say, say_json
+from anaume.cli.running import command
+
+if TYPE_CHECKING:
+    from anaume.search import Hit
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    command(app, "search")(_search)
+
+
+def _search(
+    index: IndexArg,
+    query: Annotated[str, typer.Argument(metavar="QUERY", parser=typed, help="What to look for.", show_default=False)],
+    top_k: Annotated[int, typer.Option("--top-k", metavar="N", help="How many passages at most.")] = 10,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", metavar="SQL", parser=typed, help="A condition on fields: \"lang = 'ja' AND year > 2020\"."
+        ),
+    ] = None,
+    bundle: Annotated[
+        str | None, typer.Option("--bundle", metavar="B", help="Search with this bundle; refused if it is another one.")
+    ] = None,
+    as_json: options.Json = False,
+    device: str = "auto",
+) -> None:
+    """Find passages.
+
+    The index remembers its bundle; a query embedded by another one is refused.
+
+    $ anaume search idx "run something later, after a delay" --top-k 5
+    $ anaume search idx "猫の名前" --where "year >= 2020" --json
+    """
+    from anaume.search import open_index
+
+    opened = None if bundle is None else open_bundle(bundle, device=device)
+    hits = open_index(index, opened, device=device).search(query, top_k=top_k, where=where)
+    if as_json:
+        say_json([dataclasses.asdict(hit) for hit in hits])
+    else:
+        _show(hits)
+
+
+def _show(hits: list[Hit]) -> None:
+    for hit in hits:
+        part = f", passage {hit.passage + 1} of {hit.passages}" if hit.passages > 1 else ""
+        say(f"{hit.score:.4f}  {hit.id}  characters {hit.start}-{hit.end}{part}")
+        say(f"        {clipped(' '.join(hit.text.split()), 200)}")

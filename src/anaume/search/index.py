@@ -1,0 +1,219 @@
+"""Index: passages, their metadata and their vectors in one table that remembers which model made them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import anaume.search.finding as finding
+from anaume.bundle import Bundle
+from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
+from anaume.search.documents import Survey, given_documents
+from anaume.search.hits import Hit
+from anaume.search.record import IndexRecord, Storage
+from anaume.search.seal import Seal
+from anaume.search.store import PASSAGES, Current, Store
+from anaume.search.table import record_of, schema_of
+from anaume.search.writing import Added, add_documents, survey_documents
+
+_MIXABLE = {"float32", "bfloat16"}
+
+
+class Index:
+    """An index on disk, or in a bucket, with the bundle it is searched by.
+
+    Make one with `Index.create`, open one with `anaume.open_index`. Every call looks which model made what is there
+    now, and refuses another one (BundleError).
+    """
+
+    def __init__(self, store: Store, bundle: Bundle) -> None:
+        self.store = store
+        self.bundle = bundle
+        self._seal = Seal(bundle)
+        self._opened: tuple[str, Any] | None = None
+        self._mixed_told = False
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        bundle: Bundle,
+        *,
+        storage: Storage = "float32",
+        rescore: bool = False,
+        passage_length: int | None = None,
+        overlap: int | None = None,
+        overwrite: bool = False,
+    ) -> Self:
+        """Make an empty index.
+
+        path            a folder, or a bucket as LanceDB names it ("s3://bucket/path"; keys come from the environment)
+        storage         "float32"; or "int8", "binary": codes a quarter and a 32nd of the size
+        rescore         keep float32 vectors beside the codes, to score the best again
+        passage_length  longer documents are cut into passages of at most so many tokens, special tokens and prompt
+                        included; None = 256, or the bundle's max_length where that is less
+        overlap         at most so many tokens of a passage are those of the one before; None = a quarter
+
+        Raises SettingsError for wrong settings or an index that is there (unless overwrite), DataError for a place that
+        can't be written.
+        """
+        fingerprint = bundle.fingerprint
+        record = IndexRecord.of(
+            bundle, fingerprint, storage=storage, rescore=rescore, passage_length=passage_length, overlap=overlap
+        )
+        store = Store(path)
+        before = store.current()
+        if before is not None and not overwrite:
+            raise SettingsError(f"{path}: an index is there; open it, or give overwrite=True (--overwrite)")
+        with store.writing():
+            start_table(store, record, Current(table=f"{PASSAGES}{1 if before is None else before.number + 1}"))
+            if before is not None:
+                store.drop(before.table)
+        return cls(store, bundle)
+
+    # -- what is there -------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> IndexRecord:
+        """What the index remembers of its model and settings."""
+        return record_of(self.table(), self.store.path)
+
+    def __len__(self) -> int:
+        """Return the number of passages."""
+        return int(self.table().count_rows())
+
+    def table(self) -> Any:
+        """Return the table that is the index now, at its latest version."""
+        current = self.store.current()
+        if current is None:
+            raise DataError(f"{self.store.path}: no index is there any more")
+        if self._opened is None or self._opened[0] != current.table:
+            self._opened = (current.table, self.store.table(current.table))
+        table = self._opened[1]
+        table.checkout_latest()
+        return table
+
+    def checked(self) -> tuple[Any, IndexRecord]:
+        """Return the table and its record. Raises BundleError when another model made it."""
+        table = self.table()
+        record = record_of(table, self.store.path)
+        refuse_other(record, self._seal.fingerprint(), self.bundle, self.store.path)
+        if self.bundle.precision != record.precision and not self._mixed_told:
+            self._mixed_told = True
+            warnings.warn(
+                f"{self.store.path} holds {record.precision} vectors and meets {self.bundle.precision} ones: near "
+                "enough, not equal",
+                AnaumeWarning,
+                stacklevel=3,
+            )
+        return table, record
+
+    # -- changing it ---------------------------------------------------------------------------------------------
+
+    def add(self, rows: Iterable[Mapping[str, object]]) -> Added:
+        """Add documents: mappings with "id", "text" and any other fields.
+
+        A document that is there already, unchanged, is left as it is and counted; one that differs is refused (see
+        `update`). All or nothing: when a row or a vector is refused, the index is as it was.
+        Raises DataError naming the row, BundleError for another model or one that gives no numbers.
+        """
+        documents = given_documents(rows)
+        survey = Survey()
+        with self.store.writing():
+            table, record = self.checked()
+            survey_documents(documents, survey, table, self.store.path)
+            return add_documents(documents, survey, table, record, self.bundle, self.store.path)
+
+    # -- searching it --------------------------------------------------------------------------------------------
+
+    def search(self, query: str, *, top_k: int = 10, where: str | None = None) -> list[Hit]:
+        """Return the passages nearest to a query, best first.
+
+        top_k  how many at most
+        where  a condition on metadata in SQL, "lang = 'ja' AND year >= 2020"; names of other letters in backticks
+        """
+        return self.search_all([query], top_k=top_k, where=where)[0]
+
+    def search_all(self, queries: Sequence[str], *, top_k: int = 10, where: str | None = None) -> list[list[Hit]]:
+        """Return what `search` finds, for each of many queries; [] for none."""
+        table, record = self.checked()
+        if isinstance(queries, str):
+            raise SettingsError("queries must be a list of texts; got one text: put it into a list, or use search")
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
+            raise SettingsError(f"top_k must be a whole number from 1; got {top_k!r}")
+        for query in queries:
+            if isinstance(query, str) and not query.strip():
+                raise SettingsError("the query is empty; give it some words")
+        vectors = self.bundle.embed(queries, as_=record.query_prompt or None)
+        return [finding.nearest_passages(table, record, vector, top_k, where, self.store.path) for vector in vectors]
+
+    def search_vector(
+        self, vector: NDArray[np.float32], *, fingerprint: str, top_k: int = 10, where: str | None = None
+    ) -> list[Hit]:
+        """Return the passages nearest to a vector (embedding_size,) that was made elsewhere.
+
+        fingerprint  of what made it, as its report or file says
+
+        Raises BundleError for another fingerprint, DataError for another size or numbers that are not finite.
+        """
+        table, record = self.checked()
+        if fingerprint != record.fingerprint:
+            raise BundleError(
+                f"{self.store.path} holds vectors with fingerprint {record.fingerprint}, the query's is {fingerprint}; "
+                "embed the query with the index's bundle"
+            )
+        return finding.nearest_passages(table, record, np.asarray(vector), top_k, where, self.store.path)
+
+
+def start_table(store: Store, record: IndexRecord, current: Current) -> Any:
+    """Make an empty table and let `current` say that it is the index."""
+    table = store.create(current.table, schema_of(record, {}))
+    store.point(current)
+    return table
+
+
+def open_index(path: str | Path, bundle: Bundle | None = None, *, device: str = "auto") -> Index:
+    """Open an index.
+
+    path    a folder, or "s3://bucket/path" and the like
+    bundle  what to search it with; None = the bundle the index remembers, loaded on `device`
+
+    Raises DataError when no index is there, BundleError when its bundle is gone or has become another one.
+    """
+    store = Store(path)
+    current = store.current()
+    if current is None:
+        raise DataError(f"{path}: no index is there; anaume index build makes one")
+    record = record_of(store.table(current.table), str(path))
+    if bundle is None:
+        if not record.bundle:
+            raise SettingsError(f"{path}: made by a bundle that was never saved; give the bundle to search it with")
+        try:
+            bundle = Bundle.load(record.bundle, device=device)
+        except BundleError as error:
+            raise BundleError(f"{path}: its bundle can't be opened; name it with --bundle: {error}") from error
+    index = Index(store, bundle)
+    index.checked()
+    return index
+
+
+def refuse_other(record: IndexRecord, fingerprint: str, bundle: Bundle, where: str) -> None:
+    """Raise BundleError unless the bundle makes the very vectors that an index holds."""
+    if fingerprint != record.fingerprint:
+        name = bundle.parts.source or "the bundle in memory"
+        same = " (it has changed since)" if record.bundle and name == record.bundle else ""
+        raise BundleError(
+            f"{where} holds vectors of {record.bundle or 'a bundle never saved'}, fingerprint {record.fingerprint}, "
+            f"and {name} makes vectors of fingerprint {fingerprint}{same}: use the first, or "
+            f"`anaume index migrate {where} --bundle {name}`"
+        )
+    if bundle.precision != record.precision and not {bundle.precision, record.precision} <= _MIXABLE:
+        raise BundleError(
+            f"{where} holds {record.precision} vectors, and the bundle makes {bundle.precision} ones, which are not "
+            f"near enough: open it with precision={record.precision!r}"
+        )

@@ -1,0 +1,77 @@
+"""`anaume index` and `anaume search` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from commands import Run
+
+pytest.importorskip("lancedb", reason="the extra `search` is not installed")
+
+ROWS = [
+    {"id": "a", "text": "the dog is cute", "lang": "en"},
+    {"id": "b", "text": "The river is old. " * 12 + "The money is gone.", "lang": "en"},
+    {"id": "c", "text": "my cat likes playing", "lang": "ja"},
+]
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "passages.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def idx(run: Run, rows: Path, tiny_bundle_dir: Path, tmp_path: Path) -> Path:
+    done = run("index", "build", rows, "--bundle", tiny_bundle_dir, "-o", tmp_path / "idx")
+    assert done.code == 0, done.err
+    assert done.out == ""
+    assert f"3 documents -> {tmp_path / 'idx'}" in done.err
+    return tmp_path / "idx"
+
+
+def test_build_and_search(run: Run, idx: Path) -> None:
+    done = run("search", idx, "The money is gone.", "--top-k", 2, "--json")
+    assert done.code == 0
+    hits = json.loads(done.out)
+    assert len(hits) == 2
+    assert set(hits[0]) == {
+        "id", "text", "start", "end", "passage", "passages", "score", "coverage", "metadata", "scores"
+    }  # fmt: skip
+    for hit in hits:
+        assert next(row for row in ROWS if row["id"] == hit["id"])["text"][hit["start"] : hit["end"]] == hit["text"]
+    shown = run("search", idx, "my cat", "--where", "lang = 'ja'")
+    score, name, *_ = shown.out.splitlines()[0].split()
+    assert name == "c"
+    assert -1 <= float(score) <= 1
+    assert shown.out.splitlines()[1].strip() == "my cat likes playing"
+
+
+def test_the_same_line_again_has_nothing_to_do(run: Run, idx: Path, rows: Path, tiny_bundle_dir: Path) -> None:
+    done = run("index", "build", rows, "--bundle", tiny_bundle_dir, "-o", idx, "--json")
+    assert (done.code, json.loads(done.out)["finished_before"]) == (0, True)
+    assert "nothing to do" in done.err
+
+
+def test_another_bundle_is_refused_on_one_line(run: Run, idx: Path, tuned_dir: Path) -> None:
+    done = run("search", idx, "the dog", "--bundle", tuned_dir)
+    assert done.code == 1
+    assert "fingerprint" in done.error()
+    assert "index migrate" in done.error()
+
+
+def test_wrong_use(run: Run, idx: Path, tmp_path: Path) -> None:
+    assert run("search", idx, "", "--json").code == 2
+    assert run("search", idx, "dog", "--where", "color = 1").code == 2
+    assert "no index is there" in run("search", tmp_path / "nowhere", "dog").error()
+
+
+def test_stdin_is_read_once(run: Run, tiny_bundle_dir: Path, tmp_path: Path) -> None:
+    line = ("index", "build", "-", "--format", "jsonl", "--bundle", tiny_bundle_dir, "-o", tmp_path / "piped")
+    done = run(*line, stdin=json.dumps(ROWS[0]).encode())
+    assert done.code == 0, done.err
+    assert "whether stdin holds what it was built from can't be told" in run(*line, stdin=b"").error()
