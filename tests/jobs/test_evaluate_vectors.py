@@ -125,6 +125,21 @@ def test_reranking_among_each_querys_own(bundle: Bundle, tmp_path: Path) -> None
         evaluate_vectors(bundle, write_json(tmp_path / "b.jsonl", [{"query": "a", "positive": "b"}]), "reranking")
 
 
+def test_whitened_vectors(bundle: Bundle, tmp_path: Path) -> None:
+    path = write_scored(tmp_path / "s.tsv", 60)
+    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    one, other = (bundle.embed([row[side] for row in rows]) for side in (0, 1))
+    x = np.concatenate([one, other]).astype(np.float64)
+    values, turned = np.linalg.eigh(np.cov(x.T, bias=True))
+    white = (x - x.mean(axis=0)) @ (turned / np.sqrt(values))[:, ::-1][:, :4]
+    from scipy.stats import spearmanr
+
+    cosines = np.diag(anaume.similarity(white[:60], white[60:]))
+    wanted = spearmanr(cosines, [float(row[2]) for row in rows])[0]
+    found = evaluate_vectors(bundle, path, "sts", whiten=True, dimensions=4)
+    assert found.scores["spearman"] == pytest.approx(wanted, abs=1e-4)
+
+
 def test_what_does_not_fit_is_refused(bundle: Bundle, tmp_path: Path) -> None:
     scored = write_scored(tmp_path / "s.tsv", 10)
     with pytest.raises(DataError, match="row 2: pairs needs two texts and their class"):

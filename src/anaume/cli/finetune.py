@@ -163,6 +163,9 @@ def _show(result: FinetuneReport) -> None:
     if any(seed.calibrated for seed in result.seeds):
         told.append(("thresholds", "set on the held-out rows, which flatters their score: report that of other rows"))
     told.append(("cut", f"{percent(result.truncated_share)} of the training rows were longer than the model takes"))
+    best = next((seed for seed in result.seeds if seed.seed == result.best_seed), None)
+    if best is not None and best.best_step == 0:
+        told.append(("best", "the start itself: no step scored higher"))
     if result.frozen:
         told.append(("encoder", "frozen: its vectors, and their fingerprint, are the starting bundle's"))
     told.append(("bundle", f"{result.bundle} (seed {result.best_seed})"))

@@ -118,6 +118,9 @@ def _evaluate(
     dimensions: Annotated[
         int | None, typer.Option("--dimensions", metavar="N", help="Of vectors: their first N numbers alone.")
     ] = None,
+    whiten: Annotated[
+        bool, typer.Option("--whiten", help="Of vectors: whitened first, a baseline that trains nothing.")
+    ] = False,
     precision: Precision = "float32",
     reading: options.LabelledReading = options.NO_LABELLED_READING,
     as_json: options.Json = False,
@@ -148,6 +151,7 @@ def _evaluate(
             task,
             dimensions=dimensions,
             positive=positive,
+            whiten=whiten,
             progress=not verbose,
             **reading,
         )
@@ -156,8 +160,8 @@ def _evaluate(
         else:
             _show_vectors(judged)
         return
-    if positive is not None or dimensions is not None:
-        raise SettingsError("--positive and --dimensions are of vectors: say of which --task")
+    if positive is not None or dimensions is not None or whiten:
+        raise SettingsError("--positive, --dimensions and --whiten are of vectors: say of which --task")
     if Path(model).suffix in (".json", ".jsonl") and not Path(model).is_dir():
         _evaluate_answers(model, files, task, against, reading, as_json=as_json)
         return

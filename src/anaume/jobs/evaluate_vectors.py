@@ -20,6 +20,7 @@ from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
 from anaume.jobs.progress import progress_bar
 from anaume.tasks.retrieval import DEPTH, Interval, cosines, intervals, nearest_rows, ranking_scores
 from anaume.tasks.vector_scores import ALIKE, correlation, pair_scores, sts_scores
+from anaume.tasks.whitening import Whitening
 
 VECTOR_TASKS: dict[str, str] = {
     "sts": "spearman",
@@ -65,6 +66,7 @@ def evaluate_vectors(
     *,
     dimensions: int | None = None,
     positive: str | None = None,
+    whiten: bool = False,
     progress: bool = False,
     **reading: Any,
 ) -> VectorEvaluation:
@@ -75,6 +77,8 @@ def evaluate_vectors(
                 retrieval: queries against all documents of a set (`read_retrieval_set` says how it is given)
                 reranking: each query's positives among its own negatives; of equal scores the negative is first
     dimensions  vectors are cut to so many numbers, as Matryoshka training allows
+    whiten      vectors are whitened first, as these very texts (of retrieval: the documents) have it; `dimensions` then
+                keeps the directions that vary most
     positive    of pairs: the class of those that are alike; None = 1, true, yes, entailment, ...
     reading     columns and format, as `read_similar` takes them
 
@@ -98,13 +102,13 @@ def evaluate_vectors(
         found = read_retrieval_set(paths, encoding=reading.get("encoding", "utf-8"))
         total = len(found.documents) + len(found.queries)
         with progress_bar("embedding", total, show=progress) as advance:
-            return _retrieval(found, _Embedder(bundle, dimensions, advance))
+            return _retrieval(found, _Embedder(bundle, dimensions, whiten, advance))
     examples = list(read_similar(paths, **{name: value for name, value in reading.items() if value is not None}))
     if not examples:
         raise DataError(f"{paths}: no examples to score on")
     total = sum(1 + len(one.positives) + len(one.negatives) for one in examples)
     with progress_bar("embedding", total, show=progress) as advance:
-        embedder = _Embedder(bundle, dimensions, advance)
+        embedder = _Embedder(bundle, dimensions, whiten, advance)
         if task == "sts":
             return _sts(examples, embedder)
         return _pairs(examples, embedder, positive) if task == "pairs" else _reranking(examples, embedder)
@@ -116,6 +120,7 @@ class _Embedder:
 
     bundle: Bundle
     dimensions: int | None
+    whiten: bool
     advance: Callable[[int], None]
     totals: EmbedTotals = field(default_factory=EmbedTotals)
 
@@ -126,11 +131,20 @@ class _Embedder:
         for report in self.bundle.embed_stream(chunks, as_=as_, fingerprint=""):
             self.totals.add(report)
             self.advance(len(report.vectors))
-            found.append(report.vectors[:, : self.dimensions])
+            found.append(report.vectors)
         vectors = np.concatenate(found)
         if not np.isfinite(vectors).all():
             raise DataError("the model gives NaN or infinite numbers: its weights are unusable")
         return vectors
+
+    def kept(
+        self, *vectors: npt.NDArray[np.float32], of: Sequence[npt.NDArray[np.float32]] | None = None
+    ) -> list[npt.NDArray[np.float32]]:
+        """Return vectors whitened, where that is asked for, and cut; `of`: what whitening is learned from."""
+        if not self.whiten:
+            return [own[:, : self.dimensions] for own in vectors]
+        whitening = Whitening.of(np.concatenate(of or vectors), self.dimensions)
+        return [whitening(own) for own in vectors]
 
     def result(self, task: str, scores: dict[str, Any], spans: dict[str, Interval], **told: Any) -> VectorEvaluation:
         """Return the evaluation, and warn of what the model did not see."""
@@ -191,6 +205,7 @@ def _retrieval(given: RetrievalSet, embed: _Embedder) -> VectorEvaluation:
     names = list(given.documents)
     documents = embed(list(given.documents.values()), "passage")
     queries = embed(list(given.queries.values()), "query")
+    queries, documents = embed.kept(queries, documents, of=[documents])
     dot = embed.bundle.embedding.similarity == "dot"
     rows = [
         ranking_scores([names[row] for row in order], given.judged[query])
@@ -209,6 +224,7 @@ def _reranking(examples: Sequence[SimilarityExample], embed: _Embedder) -> Vecto
     # Negatives first: of equal scores the earlier one stands higher.
     candidates = [[*example.negatives, *example.positives] for example in examples]
     vectors = embed([text for own in candidates for text in own], "passage")
+    queries, vectors = embed.kept(queries, vectors)
     dot, start, rows = embed.bundle.embedding.similarity == "dot", 0, []
     for example, query, own in zip(examples, queries, candidates, strict=True):
         ((order, _),) = nearest_rows(query[None], vectors[start : start + len(own)], len(own), dot=dot)
@@ -220,7 +236,7 @@ def _reranking(examples: Sequence[SimilarityExample], embed: _Embedder) -> Vecto
 
 def _cosines(examples: Sequence[SimilarityExample], embed: _Embedder) -> npt.NDArray[np.float64]:
     one = embed([example.text for example in examples])
-    return cosines(one, embed([example.positives[0] for example in examples]))
+    return cosines(*embed.kept(one, embed([example.positives[0] for example in examples])))
 
 
 def _correlation(
