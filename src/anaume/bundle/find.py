@@ -70,7 +70,7 @@ def find_bundle(name_or_path: str | Path) -> Path:
         if on_hub is not None:
             return on_hub
         tried.append(why)
-    raise BundleError(f"nothing is called {shown}: {'; '.join(tried)}")
+    raise BundleError(f"nothing is called {shown}: {'; '.join(tried)}; give the path of a model's directory")
 
 
 def _of_a_run(directory: Path) -> Path:

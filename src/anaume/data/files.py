@@ -158,8 +158,8 @@ class TextFile:
             line = self._line + error.object[: error.start].decode(self.encoding, "ignore").count("\n")
             raise DataError(
                 f"{self.name}: line {line}, byte {start + error.start}: not {self.encoding}: {error.reason} "
-                f"({error.object[error.start : error.start + 4].hex(' ')}); pass encoding='latin-1' or what the "
-                "file is in, or errors='replace' to read U+FFFD there and have them counted"
+                f"({error.object[error.start : error.start + 4].hex(' ')}); pass encoding='latin-1', 'cp932' "
+                "or what the file is in (--encoding), or errors='replace' (--errors) to read U+FFFD there, counted"
             ) from error
         except UnicodeError as error:  # UTF-16 and UTF-32 without a mark: no byte is wrong, the order is unknown
             raise DataError(

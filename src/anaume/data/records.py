@@ -97,7 +97,9 @@ def _table_records(
             blank = blank or number
             continue
         if blank is not None:  # a blank line with rows after it is a row that lost its cells
-            raise DataError(f"{file.name}: row {blank}: a blank line, expected {len(names)} cells ({listed(names)})")
+            raise DataError(
+                f"{file.name}: row {blank}: a blank line, expected {len(names)} cells ({listed(names)}); leave it out"
+            )
         cells = cells or [""]  # one column: a blank line is an empty text
         if len(cells) != len(names):
             quotes = f"quoting={not quoted}" if delimiter == "\t" else "a quoted comma"
