@@ -28,6 +28,25 @@ def noted(check: LabelledCheck, part: str) -> bool:
     return any(part in note for note in check.notes)
 
 
+def test_pairs_for_vectors_and_for_ranking(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"query": "a b", "positive": "c d e"},
+        {"query": "a b", "positive": "c d e", "negatives": ["f g"]},
+        {"query": "a b", "positive": "c d e"},
+    ]
+    path = write(tmp_path, rows)
+    tokenizer = make_tokenizer("a b c d e f")
+    alone = check_labelled("similarity", path, tokenizer=tokenizer, max_length=5)
+    assert alone.train.labels == {"without negatives": 2, "with negatives": 1}
+    assert (alone.train.long, alone.train.copies.duplicates) == (0, 1)
+    together = check_labelled("ranking", path, tokenizer=tokenizer, max_length=5)
+    assert together.train.long == 3
+    scored = write(tmp_path, [{"sentence1": "a", "sentence2": "b", "score": s} for s in (1, 3)], "scored.jsonl")
+    numbers = check_labelled("similarity", scored).train
+    assert numbers.numbers is not None
+    assert (numbers.numbers.mean, numbers.copies.conflicts) == (2.0, 1)
+
+
 def test_classes_their_baseline_and_what_leaked(tmp_path: Path) -> None:
     train = texts(tmp_path, [("a b", "x"), ("A  b!", "x"), ("c", "y"), ("c.", "x"), ("d", "x"), (" ", "y")])
     dev = texts(tmp_path, [("ａ b", "x"), ("D?", "y"), ("e", "z"), ("f", "x")], "dev.jsonl")

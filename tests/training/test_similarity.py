@@ -120,11 +120,12 @@ def test_cached_parts_are_read_twice_under_the_same_dropout(tmp_path: Path) -> N
         assert float((gradient - wanted[name]).abs().max()) <= 1e-6, name
 
 
-def test_a_copy_of_a_positive_is_no_negative() -> None:
+@pytest.mark.parametrize("prompts", [("", ""), ("the ", "a ")])
+def test_a_copy_of_a_positive_is_no_negative(prompts: tuple[str, str]) -> None:
     """Neither another row's copy of it, nor another positive of the same query, nor the query itself."""
 
     def loss(rows: list[SimilarityExample], train: list[SimilarityExample] | None = None) -> float:
-        task = Similarity.fit(train or rows, objective="in-batch")
+        task = Similarity.fit(train or rows, objective="in-batch", prompts=prompts)
         features = task.features(rows, tiny_tokenizer(), 40, learn=True)
         model = tiny_bert({task.kind: task.head}, vocab_size=len(VOCAB)).eval()
         work, _ = work_of(Path(), task, rows, 8192)

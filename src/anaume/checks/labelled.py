@@ -72,8 +72,12 @@ def check_labelled(
         raise SettingsError(f"max_length must be at least 3; came {max_length}")
     task = ALIASES.get(task, task)
     tell = progress or (lambda what, done, total: None)
-    learned = _counted("train", task, train, PartCounter(tokenizer, max_length), reading, tell)
-    held_out = None if dev is None else _counted("dev", task, dev, PartCounter(tokenizer, max_length), reading, tell)
+    together = task == "ranking"
+    learned, held_out = PartCounter(tokenizer, max_length, together=together), None
+    _count(learned, "train", task, train, reading, tell)
+    if dev is not None:
+        held_out = PartCounter(tokenizer, max_length, together=together)
+        _count(held_out, "dev", task, dev, reading, tell)
     first, second = learned.part(), None if held_out is None else held_out.part()
     overlap, conflicts = (None, None) if held_out is None else held_out.shared.shared_with(learned.shared)
     check = LabelledCheck(
@@ -90,14 +94,14 @@ def check_labelled(
     return replace(check, notes=tuple(_notes(check)))
 
 
-def _counted(
+def _count(
+    counter: PartCounter,
     name: str,
     task: str,
     paths: Paths,
-    counter: PartCounter,
     reading: dict[str, Any],
     tell: Callable[[str, int, int | None], None],
-) -> PartCounter:
+) -> None:
     blank = {"keep_blank": True} if task in _TEXT_TASKS else {}
     examples: Iterator[Example] = read_labelled(task, paths, **reading, **blank)
     while chunk := list(islice(examples, _AT_ONCE)):
@@ -106,7 +110,6 @@ def _counted(
     if not counter.examples:
         shown = [paths] if isinstance(paths, str | Path) else paths
         raise DataError(f"{', '.join(map(str, shown))}: no examples in it")
-    return counter
 
 
 def _majority(task: str, learned: PartCounter, scored: PartCounter) -> Majority | None:

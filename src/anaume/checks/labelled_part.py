@@ -11,13 +11,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from anaume.checks.copies import ContentTally, Copies
-from anaume.data.labelled import ChoiceExample, Example, QuestionExample, TaggedExample, TextExample
+from anaume.data.labelled import (
+    ChoiceExample,
+    Example,
+    QuestionExample,
+    SimilarityExample,
+    TaggedExample,
+    TextExample,
+)
 from anaume.errors import DataError
 from anaume.tasks.ner.schemes import spans_of, speaks_of_entities
 from anaume.tokenization import Tokenizer
 from anaume.tokenization.bulk import BulkEncoder
 
 ANSWER, NO_ANSWER = "an answer", "no answer"
+WITH_NEGATIVES, PAIR, SINGLE = "with negatives", "without negatives", "single texts"
 _MOST_LABELS = 10_000
 
 
@@ -70,9 +78,12 @@ class _Seen:
 
 
 class PartCounter:
-    """Counts a part. Its memory grows by hashes and numbers of contents, not by texts."""
+    """Counts a part. Its memory grows by hashes and numbers of contents, not by texts.
 
-    def __init__(self, tokenizer: Tokenizer | None, max_length: int) -> None:
+    together  queries and passages are read in one row (ranking), not each by itself (similarity)
+    """
+
+    def __init__(self, tokenizer: Tokenizer | None, max_length: int, *, together: bool = False) -> None:
         self.examples = 0
         self.labels: Counter[str] = Counter()
         self.tags: Counter[str] = Counter()
@@ -81,7 +92,7 @@ class PartCounter:
         """By what must not be on both sides: contents; of questions their contexts."""
         self._tokenizer = tokenizer
         self._encoder = None if tokenizer is None else BulkEncoder(tokenizer)
-        self._max_length = max_length
+        self._max_length, self._together = max_length, together
         self._without = self._blank = self._long = self._tokens = self._unknown = self._split = 0
         self._numbers = _Moments()
 
@@ -120,6 +131,8 @@ class PartCounter:
             counted = (ANSWER if texts else NO_ANSWER,)
             row = (example.question, example.context)
             return _Seen("\n".join(row), "\n".join(texts), counted, [row])
+        if isinstance(example, SimilarityExample):
+            return self._look_at_similar(example)
         assert isinstance(example, ChoiceExample)
         rows = [(example.question, option) for option in example.options]
         label = str(example.label)
@@ -135,6 +148,19 @@ class PartCounter:
             counted = label if isinstance(label, tuple) else (str(label),)
             self._without += not counted
         return _Seen("\n".join(row), repr(label), counted, [row])
+
+    def _look_at_similar(self, example: SimilarityExample) -> _Seen:
+        texts = (example.text, *example.positives, *example.negatives)
+        label = example.label
+        counted: tuple[str, ...] = ()
+        if isinstance(label, float):
+            self._numbers.add(label)
+        elif isinstance(label, str):
+            counted = (label,)
+        else:
+            counted = (WITH_NEGATIVES if example.negatives else PAIR if example.positives else SINGLE,)
+        rows = [(example.text, other) for other in texts[1:]] if self._together else [(text,) for text in texts]
+        return _Seen("\n".join(texts), repr(label), counted, rows)
 
     def _measure(self, encoder: BulkEncoder, rows_of: Sequence[list[tuple[str, ...]]]) -> None:
         assert self._tokenizer is not None

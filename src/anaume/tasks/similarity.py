@@ -161,7 +161,7 @@ class Similarity(Task[SimilarityExample, TextVectors]):
         self, examples: Sequence[SimilarityExample], tokenizer: Tokenizer, max_length: int, *, learn: bool
     ) -> Features:
         """Return a unit an example: a row for the query, one each for positives and negatives."""
-        texts, starts = [], [0]
+        texts, keys, starts = [], [], [0]
         for example in examples:
             if not isinstance(example, SimilarityExample):
                 raise DataError(f"{example.place}: similarity reads texts that are alike or not; came {example!r:.60}")
@@ -169,6 +169,7 @@ class Similarity(Task[SimilarityExample, TextVectors]):
             if self.objective.twice and not others:
                 others = [example.text]
             texts += [self.prompts[0] + example.text, *(self.prompts[1] + other for other in others)]
+            keys += [text_key(text) for text in (example.text, *others)]
             starts.append(len(texts))
         encodings = tokenizer.encode_batch(texts, max_length=max_length)
         shares = np.array([encoding.coverage[0].share for encoding in encodings])
@@ -178,16 +179,16 @@ class Similarity(Task[SimilarityExample, TextVectors]):
             unit_starts=np.array(starts, dtype=np.int64),
             examples=np.arange(len(examples), dtype=np.int64),
             coverage=np.array([shares[start:stop].min() for start, stop in itertools.pairwise(starts)]),
-            targets=self._targets(examples, texts) if learn else {},
+            targets=self._targets(examples, keys) if learn else {},
             pieces=sum(encoding.pieces for encoding in encodings),
             unknown=sum(encoding.unknown for encoding in encodings),
         )
 
-    def _targets(self, examples: Sequence[SimilarityExample], texts: Sequence[str]) -> dict[str, Target]:
+    def _targets(self, examples: Sequence[SimilarityExample], keys: Sequence[int]) -> dict[str, Target]:
         """Return what the objective compares with; what an example has not (of a dev set of another kind) is NaN."""
         return {
             # One number a row, which travels as what has one a token does.
-            "texts": Ragged.of([[text_key(text)] for text in texts], np.int64),
+            "texts": Ragged.of([[key] for key in keys], np.int64),
             "positives": np.array([max(1, len(example.positives)) for example in examples], dtype=np.int64),
             **self.objective.targets(examples, self.terms, self._head.labels),
         }

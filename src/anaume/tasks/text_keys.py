@@ -45,9 +45,12 @@ def alike(queries: Tensor, others: Tensor, near: Tensor, known: npt.NDArray[np.i
     known            sorted keys of pairs, as `known_pairs` gives them
     """
     keys = queries[:, None] * (_MIX - (1 << 64)) + others[None, :]  # wraps around, as `_pair_key` does
-    found = (queries[:, None] == others[None, :]) | torch.isin(keys, keys[near])
-    if len(known):
-        there = torch.from_numpy(known).to(keys.device)
-        place = torch.searchsorted(there, keys).clamp(max=len(there) - 1)
-        found |= there[place] == keys
-    return found
+    there = torch.from_numpy(known).to(keys.device)
+    return (queries[:, None] == others[None, :]) | _among(keys, keys[near].sort().values) | _among(keys, there)
+
+
+def _among(keys: Tensor, known: Tensor) -> Tensor:
+    """Whether each of these keys is one of the sorted ones; torch.isin would sort them all together."""
+    if not len(known):
+        return torch.zeros_like(keys, dtype=torch.bool)
+    return known[torch.searchsorted(known, keys).clamp(max=len(known) - 1)] == keys
