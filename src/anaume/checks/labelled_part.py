@@ -159,7 +159,9 @@ class PartCounter:
             counted = (label,)
         else:
             counted = (WITH_NEGATIVES if example.negatives else PAIR if example.positives else SINGLE,)
-        rows = [(example.text, other) for other in texts[1:]] if self._together else [(text,) for text in texts]
+        rows: list[tuple[str, ...]] = [(text,) for text in texts]
+        if self._together:
+            rows = [(example.text, other) for other in texts[1:]]
         return _Seen("\n".join(texts), repr(label), counted, rows)
 
     def _measure(self, encoder: BulkEncoder, rows_of: Sequence[list[tuple[str, ...]]]) -> None:

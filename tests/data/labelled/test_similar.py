@@ -119,6 +119,11 @@ def test_a_score_and_a_class_at_once_are_refused(put: Put) -> None:
         read_similar(put("a.csv", "q,p\n"), score="s", label="l")
 
 
+def test_rows_of_json_may_differ_in_their_fields(put: Put) -> None:
+    rows = [{"query": "a", "positive": "b"}, {"query": "a", "positive": "b", "negatives": ["c"]}]
+    assert told(put("a.jsonl", rows)) == [PAIR, ("a", ("b",), ("c",), None)]
+
+
 def test_rows_without_a_decision_are_counted(put: Put) -> None:
     path = put("a.tsv", "sentence1\tsentence2\tgold_label\na\tb\t-\nc\td\tneutral\n")
     with pytest.warns(AnaumeWarning, match="1 rows were left out: their gold_label is '-'"):

@@ -99,15 +99,18 @@ def _stream(
     found: list[tuple[str | Path, LabelledFormat]], reading: Reading, chosen: _Roles, labelled: bool
 ) -> Iterator[SimilarityExample]:
     for path, kind in found:
-        source, roles, undecided, scored = source_name(path), None, 0, False
+        source, undecided = source_name(path), 0
+        settled: dict[tuple[str, ...], tuple[_Roles, bool]] = {}  # rows of JSON may differ in their fields
         for record in read_source(path, kind, reading):
-            if roles is None:
-                roles, scored = _settle(source, record.fields, chosen, labelled)
+            names = tuple(record.fields)
+            if names not in settled:
+                settled[names] = _settle(source, record.fields, chosen, labelled)
+            roles, scored = settled[names]
             if roles.label == "gold_label" and record.fields.get("gold_label") == _NO_GOLD:
                 undecided += 1
                 continue
             yield _example(record, roles, scored)
-        if roles is None:
+        if not settled:
             raise DataError(f"{source}: no rows in it (read as {kind})")
         if undecided:
             warnings.warn(
@@ -118,7 +121,7 @@ def _stream(
 
 
 def _settle(source: str, fields: dict[str, object], chosen: _Roles, labelled: bool) -> tuple[_Roles, bool]:
-    """Settle the columns of one file by its first record; and whether its labels are scores."""
+    """Settle the columns of records with these fields; and whether their labels are scores."""
     for name in chosen.named:
         if name not in fields:
             raise DataError(f"{source}: no column {name!r}{nearest(name, fields)}; it has {listed(fields)}")
