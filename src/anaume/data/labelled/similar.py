@@ -104,7 +104,7 @@ def _stream(
         for record in read_source(path, kind, reading):
             names = tuple(record.fields)
             if names not in settled:
-                settled[names] = _settle(source, record.fields, chosen, labelled)
+                settled[names] = _settle(record.place if settled else source, record.fields, chosen, labelled)
             roles, scored = settled[names]
             if roles.label == "gold_label" and record.fields.get("gold_label") == _NO_GOLD:
                 undecided += 1
@@ -120,11 +120,11 @@ def _stream(
             )
 
 
-def _settle(source: str, fields: dict[str, object], chosen: _Roles, labelled: bool) -> tuple[_Roles, bool]:
+def _settle(place: str, fields: dict[str, object], chosen: _Roles, labelled: bool) -> tuple[_Roles, bool]:
     """Settle the columns of records with these fields; and whether their labels are scores."""
     for name in chosen.named:
         if name not in fields:
-            raise DataError(f"{source}: no column {name!r}{nearest(name, fields)}; it has {listed(fields)}")
+            raise DataError(f"{place}: no column {name!r}{nearest(name, fields)}; it has {listed(fields)}")
     query, positive, two = chosen.query, chosen.positive, None
     if query is None and positive is None:
         two = next((two for two in PAIR_COLUMNS if two[0] in fields and two[1] in fields), None)
@@ -134,11 +134,11 @@ def _settle(source: str, fields: dict[str, object], chosen: _Roles, labelled: bo
         elif two is not None:
             query, positive = two
         else:
-            query, positive = _unusual(source, fields)
+            query, positive = _unusual(place, fields)
     elif query is None:
         query = _first(QUERY_COLUMNS, {name: 0 for name in fields if name != positive})
         if query is None:
-            raise DataError(f"{source}: {positive!r} is whose positive? --column query=NAME: {listed(fields)}")
+            raise DataError(f"{place}: {positive!r} is whose positive? --column query=NAME: {listed(fields)}")
     elif positive is None:
         positive = _first(POSITIVE_COLUMNS, fields)
     negative = chosen.negative or (_negatives(fields) if positive is not None else ())
@@ -151,21 +151,21 @@ def _settle(source: str, fields: dict[str, object], chosen: _Roles, labelled: bo
     if label == "label" and chosen.label is None and isinstance(fields[label], float):
         score, label = label, None
     roles = _Roles(query, positive, negative, score, label)
-    log.debug("%s: %s", source, roles)
+    log.debug("%s: %s", place, roles)
     return roles, score is not None
 
 
-def _unusual(source: str, fields: dict[str, object]) -> tuple[str, str | None]:
+def _unusual(place: str, fields: dict[str, object]) -> tuple[str, str | None]:
     """Return the columns of query and positive where neither has a usual name."""
     names = [name for name in fields if name not in (*SCORE_COLUMNS, *CLASS_COLUMNS)]
     alone = _first(TEXT_COLUMNS, fields)
     if alone is not None or len(names) == 1:
         return alone or names[0], None
     if len(names) == 2 and len(fields) == 2:
-        log.info("%s: pairs are read from its two columns, %s", source, listed(names))
+        log.info("%s: pairs are read from its two columns, %s", place, listed(names))
         return names[0], names[1]
     raise DataError(
-        f"{source}: which columns hold the texts? Usual names are query and positive (and negative), or sentence1 and "
+        f"{place}: which columns hold the texts? Usual names are query and positive (and negative), or sentence1 and "
         f"sentence2; choose with --column query=NAME and --column positive=NAME: {listed(fields)}"
     )
 
