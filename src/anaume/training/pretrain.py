@@ -53,7 +53,16 @@ from anaume.training.progress import Landmarks
 from anaume.training.ranks import Ranks, joined
 from anaume.training.records import METRICS, Records, read_journal, read_lines
 from anaume.training.settings import PretrainSettings
-from anaume.training.start import build_loss, build_model, build_stream, computing, is_open, longest_row, resolve
+from anaume.training.start import (
+    build_loss,
+    build_model,
+    build_stream,
+    computing,
+    inform,
+    is_open,
+    longest_row,
+    resolve,
+)
 from anaume.training.state import CHECKPOINTS, Progress, checkpoints, load_checkpoint
 from anaume.training.tensorboard import EventsFile, require_tensorboard
 from anaume.training.trial_text import TrialText
@@ -141,7 +150,10 @@ def pretrain(
             raise SettingsError(f"run.batch_rows is {settings.run.batch_rows}, fewer than the {ranks.world} processes")
         with computing(settings, target), stop_signals() as asked:
             # Everything that may be refused comes before the folder is made.
-            model = build_model(settings, tokenizer.vocab_size, bundle, new_heads=new_heads).to(target)
+            model = build_model(settings, tokenizer.vocab_size, bundle, new_heads=new_heads)
+            if bundle is None and settings.model.start == "informed":
+                inform(model, opened.split("train"))
+            model = model.to(target)
             optimizer = build_optimizer(model, settings.optimizer)
             data, seed = settings.data, settings.run.seed
             split, specials = opened.split("train"), _specials(tokenizer)

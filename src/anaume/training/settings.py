@@ -39,6 +39,10 @@ class ModelSettings(Section):
     dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
     """Hidden and attention dropout; 0 often trains faster when the text is seen only a few times. None = 0.1, or the
     bundle's."""
+    start: Literal["informed", "published"] = "informed"
+    """What fresh weights begin with. informed: the frequencies of the tokens in the output bias, and first layers that
+    look at neighbours, so that a short run is not spent on a plateau (model/informed.py). published: one normal
+    distribution, a bias of zero."""
     causal: bool | None = None
     """False: both sides are visible (BERT). True: only what stands before (GPT). None = as the objective needs it:
     True for target = "next", else False, or the bundle's."""
@@ -135,11 +139,13 @@ def paper_recipe(settings: PretrainSettings) -> PretrainSettings:
     """Return `settings` with the published recipe (sections 3.1 and A.2; google-research/bert) in their place.
 
     MLM + NSP, 90 % of the run at 128 tokens and the rest at 512, AdamW at 1e-4 with warm-up over 1 % and a linear
-    decay, dropout 0.1. Length of the run, model and batch stay as they are; the paper has 1,000,000 steps of 256 rows.
+    decay, dropout 0.1, weights of one normal distribution. Length of the run, model and batch stay as they are; the
+    paper has 1,000,000 steps of 256 rows.
     """
     return settings.with_values(
         [
             "model.dropout=0.1",
+            "model.start=published",
             "data.pairing=nsp",
             "data.seq_len=128",
             "data.long_seq_len=512",

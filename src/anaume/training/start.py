@@ -22,6 +22,7 @@ from anaume.engines import has_bfloat16, kept_memory
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.logs import get_logger
 from anaume.model import Bert
+from anaume.model.informed import know_frequencies, see_neighbours
 from anaume.training.objective import PAIR_HEAD, TOKEN_HEAD, PretrainLoss
 from anaume.training.ranks import Ranks
 from anaume.training.sections import LoopSettings
@@ -117,6 +118,13 @@ def build_model(settings: PretrainSettings, vocab_size: int, bundle: Bundle | No
         model = _continued(settings, bundle, heads, new_heads)
     model.encoder.gradient_checkpointing = settings.run.gradient_checkpointing
     return model
+
+
+def inform(model: Bert, split: CorpusSplit) -> None:
+    """Let fresh weights begin with what the training part of a corpus says of them (model/informed.py)."""
+    head: Any = model.heads[TOKEN_HEAD]
+    know_frequencies(head.bias, torch.from_numpy(split.token_counts()))
+    see_neighbours(model)
 
 
 def drawn_config(settings: PretrainSettings, vocab_size: int) -> EncoderConfig:
