@@ -75,7 +75,8 @@ class MtebEncoder:
     def _scores(self, one: Any, other: Any, *, pairwise: bool) -> Any:
         import torch
 
-        a, b = (torch.atleast_2d(torch.as_tensor(vectors).float()) for vectors in (one, other))
+        a, b = (torch.as_tensor(vectors).float() for vectors in (one, other))
+        a, b = (vectors if vectors.dim() == 2 else vectors[None] for vectors in (a, b))
         if self.bundle.embedding.similarity in ("euclidean", "manhattan"):
             norm = 2.0 if self.bundle.embedding.similarity == "euclidean" else 1.0
             return -(torch.linalg.vector_norm(a - b, norm, dim=1) if pairwise else torch.cdist(a, b, norm))
