@@ -31,5 +31,5 @@ def taught(examples: Sequence[Example], teacher: Bundle) -> list[Example]:
         scores = iter([score_of(one) for one in teacher.predict_report(pairs, warn=False).predictions])
         for example in chunk:
             best = next(scores)
-            made.append(replace(example, label=tuple(best - next(scores) for _ in example.negatives)))
+            made.append(replace(example, label=tuple(round(best - next(scores), 4) for _ in example.negatives)))
     return made
