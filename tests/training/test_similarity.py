@@ -149,7 +149,8 @@ def test_a_copy_of_a_positive_is_no_negative(prompts: tuple[str, str]) -> None:
 
 def test_it_learns_and_what_it_learned_opens(tmp_path: Path) -> None:
     many = write_scored(tmp_path / "many.tsv", 300)
-    report = tiny_similarity(tmp_path, "m", "run.steps=60", "optimizer.learning_rate=0.005", train=many)
+    learning = ("run.steps=80", "optimizer.learning_rate=0.005", "task.objective=cosine")
+    report = tiny_similarity(tmp_path, "m", *learning, train=many)
     assert (report.task, report.metric, report.dev_from) == ("similarity", "spearman", "file")
     first = next(row for row in metrics(report.folder / "seed-0") if "dev_loss" in row)
     assert first["step"] == 0
