@@ -75,3 +75,47 @@ def test_stdin_is_read_once(run: Run, tiny_bundle_dir: Path, tmp_path: Path) -> 
     done = run(*line, stdin=json.dumps(ROWS[0]).encode())
     assert done.code == 0, done.err
     assert "whether stdin holds what it was built from can't be told" in run(*line, stdin=b"").error()
+
+
+def test_an_index_is_kept(run: Run, idx: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.jsonl"
+    more.write_text(json.dumps({"id": "d", "text": "the old man"}))
+    assert "1 documents ->" in run("index", "add", idx, more).err
+    assert json.loads(run("index", "add", idx, more, "--json").out)["there"] == 1
+    more.write_text(json.dumps({"id": "d", "text": "the new man"}))
+    assert "index update" in run("index", "add", idx, more).error()
+    assert "1 of them replaced others" in run("index", "update", idx, more).err
+    assert run("index", "delete", idx, "nobody").code == 1
+    assert json.loads(run("index", "delete", idx, "-", "--json", stdin=b"d\n").out) == {"deleted": 1}
+    stats = json.loads(run("index", "compact", idx, "--json").out)
+    assert (stats["documents"], stats["fields"]) == (3, {"lang": "string"})
+    shown = run("index", "stats", idx).out
+    assert "documents       3" in shown
+    assert "lang   string" in shown
+
+
+def test_migrate_moves_to_another_bundle(run: Run, idx: Path, tuned_dir: Path) -> None:
+    done = run("index", "migrate", idx, "--bundle", tuned_dir)
+    assert done.code == 0, done.err
+    assert "anaume index compact" in done.err
+    assert json.loads(run("index", "stats", idx, "--json").out)["bundle"].startswith(str(tuned_dir))
+
+
+def test_many_queries_from_stdin(run: Run, idx: Path) -> None:
+    done = run("search", idx, "-", "--json", "--hybrid", "--top-k", 1, stdin=b"the dog\nmoney\n")
+    assert [len(json.loads(line)) for line in done.out.splitlines()] == [1, 1]
+    assert run("search", idx, "-", stdin=b"dog").code == 2
+    assert run("search", idx, "-", "--json", stdin=b"").out == ""
+
+
+def test_a_model_that_ranks_nothing_is_refused(run: Run, idx: Path, tuned_dir: Path) -> None:
+    done = run("search", idx, "dog", "--rerank", tuned_dir)
+    assert (done.code, "ranking needs a model with one score" in done.err) == (2, True)
+
+
+def test_codes_say_what_they_lose(run: Run, tiny_bundle_dir: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "many.txt"
+    rows.write_text("".join(f"the dog and the {word} {n}\n" for n in range(20) for word in ("cat", "bank", "river")))
+    done = run("index", "build", rows, "--bundle", tiny_bundle_dir, "-o", tmp_path / "codes", "--storage", "int8")
+    assert "int8 codes find" in done.err
+    assert "of the ten nearest that float32 finds" in done.err

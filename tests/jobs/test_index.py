@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from anaume.bundle import Bundle
-from anaume.errors import AnaumeWarning, DataError, SettingsError
-from anaume.jobs.index import build_index
+from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
+from anaume.jobs.embed import embed_file
+from anaume.jobs.index import add_to_index, build_index, migrate
 from anaume.search import open_index, writing
 
 pytest.importorskip("lancedb", reason="the extra `search` is not installed")
@@ -133,3 +134,80 @@ def test_nothing_to_build_from(bundle: Bundle, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     assert build_index(bundle, tmp_path / "empty.jsonl", tmp_path / "idx").passages == 0
     assert open_index(tmp_path / "idx").search("the dog") == []
+
+
+def test_adding_and_replacing_from_files(bundle: Bundle, rows: Path, tmp_path: Path) -> None:
+    build_index(bundle, rows, tmp_path / "idx")
+    index = open_index(tmp_path / "idx", bundle)
+    more = written(tmp_path / "more.jsonl", [{"id": 5, "text": TEXTS[5], "n": 5}, {"id": 6, "text": "the dog"}])
+    summary = add_to_index(index, more)
+    assert (summary.documents, summary.there, summary.passages) == (1, 1, 7)
+    assert add_to_index(index, more).there == 2
+    changed = written(tmp_path / "changed.jsonl", [{"id": 0, "text": "the man"}, {"id": 7, "text": "money"}])
+    with pytest.raises(DataError, match=r"changed.jsonl: row 1: the id '0' is in .*, with other content"):
+        add_to_index(index, changed)
+    summary = add_to_index(index, changed, replacing=True)
+    assert (summary.documents, summary.replaced, summary.passages) == (2, 1, 8)
+
+
+def test_vectors_that_were_embedded_before(bundle: Bundle, rows: Path, tmp_path: Path) -> None:
+    for ending in ("parquet", "jsonl"):
+        file = tmp_path / f"vectors.{ending}"
+        embed_file(bundle, rows, file, as_="passage")
+        summary = build_index(bundle, file, tmp_path / ending, vectors=True)
+        assert (summary.documents, summary.passages) == (6, 6)
+    build_index(bundle, rows, tmp_path / "texts")
+    expected = open_index(tmp_path / "texts").search("the dog is cute", top_k=9)
+    for ending in ("parquet", "jsonl"):
+        found = open_index(tmp_path / ending).search("the dog is cute", top_k=9)
+        assert [(hit.id, hit.metadata) for hit in found] == [(hit.id, hit.metadata) for hit in expected]
+        assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected], abs=1e-6)
+        assert add_to_index(open_index(tmp_path / ending), rows).there == 6
+
+
+def test_vectors_of_cut_texts_say_so(bundle: Bundle, tmp_path: Path) -> None:
+    text = written(tmp_path / "long.jsonl", [{"id": 1, "text": "the dog is cute . " * 10}])
+    with pytest.warns(AnaumeWarning, match="were cut"):
+        embed_file(bundle, text, tmp_path / "v.parquet", as_="passage")
+    with pytest.warns(AnaumeWarning, match="1 of 1 documents were cut when they were embedded"):
+        build_index(bundle, tmp_path / "v.parquet", tmp_path / "idx", vectors=True)
+    (hit,) = open_index(tmp_path / "idx").search("dog")
+    assert 0 < hit.coverage < 1
+
+
+def test_vectors_that_do_not_belong_are_refused(bundle: Bundle, rows: Path, tmp_path: Path) -> None:
+    windows, queries, arrays = tmp_path / "windows.parquet", tmp_path / "queries.parquet", tmp_path / "v.npy"
+    embed_file(bundle, rows, windows, as_="passage", long="window")
+    embed_file(bundle, rows, queries, as_="query")
+    embed_file(bundle, rows, arrays, as_="passage")
+    with pytest.raises(BundleError) as caught:
+        build_index(bundle, windows, tmp_path / "idx", vectors=True)
+    assert bundle.fingerprint in str(caught.value)
+    assert bundle.fingerprint_for("window") in str(caught.value)
+    with pytest.raises(DataError, match="made by different models or settings and can't be mixed"):
+        build_index(bundle, [queries, windows], tmp_path / "idx", vectors=True)
+    with pytest.raises(DataError, match="embedded as 'query'; passages are embedded as 'passage'"):
+        build_index(bundle, queries, tmp_path / "idx", vectors=True)
+    with pytest.raises(DataError, match="keeps no texts and no ids"):
+        build_index(bundle, arrays, tmp_path / "idx", vectors=True)
+    with pytest.raises(DataError, match="a field 'vector', a name the index needs for itself"):
+        build_index(bundle, queries, tmp_path / "idx")  # without vectors=True
+
+
+def test_codes_tell_their_loss(bundle: Bundle, tmp_path: Path) -> None:
+    rows = [
+        {"id": n, "text": f"the {one} {two}"} for n, (one, two) in enumerate((a, b) for a in TEXTS for b in TEXTS * 2)
+    ]
+    path = written(tmp_path / "rows.jsonl", rows)
+    loss = build_index(bundle, path, tmp_path / "idx", storage="binary").codes_recall
+    assert loss is not None
+    assert 0 < loss.recall <= loss.rescored <= 1
+    assert loss.passages == len(rows)
+    assert build_index(bundle, path, tmp_path / "floats").codes_recall is None
+
+
+def test_migrating_by_a_job(bundle: Bundle, rows: Path, tmp_path: Path) -> None:
+    build_index(bundle, rows, tmp_path / "idx", passage_length=12)
+    summary = migrate(tmp_path / "idx", bundle)
+    assert (summary.documents, summary.passages, summary.finished_before) == (6, 6, False)
+    assert migrate(tmp_path / "idx", bundle).finished_before

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anaume.cli import options
-from anaume.cli.index import IndexArg
-from anaume.cli.opening import open_bundle, typed
+from anaume.cli.index import IndexArg, open_idx
+from anaume.cli.opening import open_bundle, stdin_lines, typed
 from anaume.cli.printing import clipped, say, say_json
 from anaume.cli.running import command
+from anaume.errors import SettingsError
 
 if TYPE_CHECKING:
     from anaume.search import Hit
@@ -35,24 +36,35 @@ def _search(
     bundle: Annotated[
         str | None, typer.Option("--bundle", metavar="B", help="Search with this bundle; refused if it is another one.")
     ] = None,
+    hybrid: Annotated[
+        bool, typer.Option("--hybrid", help="Look for the words, too (BM25), and put both rankings together.")
+    ] = False,
+    rerank: Annotated[
+        str | None,
+        typer.Option("--rerank", metavar="CROSS", help="A cross-encoder (finetune ranking) that orders the best 100."),
+    ] = None,
     as_json: options.Json = False,
     device: str = "auto",
 ) -> None:
     """Find passages.
 
-    The index remembers its bundle; a query embedded by another one is refused.
+    The index remembers its bundle; a query embedded by another one is refused. With - as the query, every line of stdin
+    is one, and --json prints a list of hits a line.
 
     $ anaume search idx "run something later, after a delay" --top-k 5
     $ anaume search idx "猫の名前" --where "year >= 2020" --json
     """
-    from anaume.search import open_index
-
-    opened = None if bundle is None else open_bundle(bundle, device=device)
-    hits = open_index(index, opened, device=device).search(query, top_k=top_k, where=where)
-    if as_json:
-        say_json([dataclasses.asdict(hit) for hit in hits])
-    else:
-        _show(hits)
+    many = query == "-"
+    if many and not as_json:
+        raise SettingsError("queries from stdin are answered with --json, a list of hits a line")
+    opened = open_idx(index, bundle, device)
+    ranker = None if rerank is None else open_bundle(rerank, device=device)
+    queries = list(stdin_lines()) if many else [query]
+    for hits in opened.search_all(queries, top_k=top_k, where=where, hybrid=hybrid, rerank=ranker):
+        if as_json:
+            say_json([dataclasses.asdict(hit) for hit in hits])
+        else:
+            _show(hits)
 
 
 def _show(hits: list[Hit]) -> None:

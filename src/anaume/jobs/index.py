@@ -1,4 +1,4 @@
-"""Build an index out of whole files, and go on where an earlier run stopped."""
+"""Build an index out of whole files, add to it, replace, and move it to another model; go on where a run stopped."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from typing import Any
 from anaume.bundle import Bundle
 from anaume.data import STDIN, read_rows
 from anaume.errors import DataError, SettingsError
+from anaume.jobs.index_vectors import StoredPassages, read_vector_files
 from anaume.jobs.progress import progress_bar
 from anaume.jobs.sources import scan_sources
 from anaume.search.documents import Document, Survey, read_documents
-from anaume.search.index import Index, start_table
+from anaume.search.index import Index, settle_index, start_table
+from anaume.search.migrating import migrate_index
+from anaume.search.quality import CodesRecall, measure_codes
 from anaume.search.record import IndexRecord, Storage
 from anaume.search.store import PASSAGES, Current, Store
 from anaume.search.table import record_of
 from anaume.search.writing import Added, add_documents, survey_documents
 
 Documents = Callable[[], Iterator[Document]]
+Paths = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +33,13 @@ class IndexSummary:
 
     out: str
     finished_before: bool
-    """True: the index was there, built from the same sources with the same settings, and nothing was done."""
+    """True: it was there as this run would make it, and nothing was done."""
     documents: int
     """Documents written by this run."""
+    replaced: int
+    """How many of them took the place of others of their id."""
     there: int
-    """Documents that were there already."""
+    """Documents that were there already, unchanged."""
     blank: int
     """Documents without text, left out."""
     passages: int
@@ -41,6 +47,9 @@ class IndexSummary:
     embedding_size: int
     fingerprint: str
     bundle: str
+    storage: str
+    codes_recall: CodesRecall | None
+    """What int8 and binary codes lose; None where vectors are float32, or a run saw too few."""
     seconds: float
     """Loading the bundle apart."""
     messages: tuple[str, ...]
@@ -49,10 +58,11 @@ class IndexSummary:
 
 def build_index(
     bundle: Bundle,
-    paths: str | Path | Sequence[str | Path],
+    paths: Paths,
     out: str | Path,
     *,
     id_column: str | None = None,
+    vectors: bool = False,
     storage: Storage = "float32",
     rescore: bool = False,
     passage_length: int | None = None,
@@ -66,6 +76,7 @@ def build_index(
     paths      txt, csv, tsv, jsonl or parquet; "-" is stdin, which is then held in memory
     out        a folder, or a bucket ("s3://bucket/path")
     id_column  the column of the ids; None = "id", and where there is none, "file name:row number"
+    vectors    the files are what `anaume embed` wrote with this very bundle: their vectors are taken as they are
     overwrite  replace an index that is there. Without it, one begun from the same sources with the same settings is
                finished (`finished_before` when it was), any other is refused, naming what differs
     reading    column, format, encoding, errors, quoting, header: as in `read_rows`
@@ -73,81 +84,151 @@ def build_index(
     The others are those of `Index.create`. All rows are looked through before the first is embedded. Warns at most
     once. Raises SettingsError for wrong arguments, DataError naming file and row, BundleError for the bundle.
     """
+    started, given = time.perf_counter(), _several(paths)
+    length = bundle.embedding.max_length if vectors and passage_length is None else passage_length
+    record = IndexRecord.of(
+        bundle, bundle.fingerprint, storage=storage, rescore=rescore, passage_length=length, overlap=overlap
+    )
+    documents, stored = _documents(bundle, record, given, id_column, vectors, reading)
+    store, sources = Store(out), scan_sources(given)
+    with store.writing():
+        before = None if overwrite else store.current()
+        added, finished = Added(), False
+        if before is not None:
+            table = store.table(before.table)
+            finished = _finished_before(before, record_of(table, store.path), record, sources.fingerprint, store.path)
+        if not finished:
+            survey = Survey()
+            if before is None:
+                for document in documents():
+                    survey.seen(document)
+                table = _started(store, record, sources.fingerprint)
+            else:
+                survey_documents(documents(), survey, table, store.path)
+            with progress_bar("indexing", survey.documents, show=progress) as advance:
+                added = add_documents(
+                    documents(), survey, table, record, bundle, store.path, embed=stored, advance=advance
+                )
+            settle_index(store, table, record, building=False)
+    return _summary(Index(store, bundle), added, started, finished_before=finished)
+
+
+def add_to_index(
+    index: Index,
+    paths: Paths,
+    *,
+    id_column: str | None = None,
+    vectors: bool = False,
+    replacing: bool = False,
+    progress: bool = False,
+    **reading: Any,
+) -> IndexSummary:
+    """Add the documents of files to an index, or, `replacing`, put them in the place of those of their ids.
+
+    Documents that are there already, unchanged, are passed over: broken off, the same call goes on where it stopped.
+    The other arguments are those of `build_index`; raises as `Index.add` does, naming file and row.
+    """
+    started, given, store = time.perf_counter(), _several(paths), index.store
+    with store.writing():
+        table, record = index.checked()
+        documents, stored = _documents(index.bundle, record, given, id_column, vectors, reading)
+        survey = Survey()
+        survey_documents(documents(), survey, table, store.path, replacing=replacing)
+        with progress_bar("indexing", survey.documents, show=progress) as advance:
+            added = add_documents(
+                documents(),
+                survey,
+                table,
+                record,
+                index.bundle,
+                store.path,
+                replacing=replacing,
+                embed=stored,
+                advance=advance,
+            )
+        settle_index(store, table, record)
+    return _summary(index, added, started)
+
+
+def migrate(
+    path: str | Path,
+    bundle: Bundle,
+    *,
+    passage_length: int | None = None,
+    overlap: int | None = None,
+    progress: bool = False,
+) -> IndexSummary:
+    """Embed every document of an index again, by another bundle; arguments and errors as in `migrate_index`."""
     started = time.perf_counter()
+    with progress_bar("migrating", None, show=progress) as advance:
+        done = migrate_index(path, bundle, passage_length=passage_length, overlap=overlap, advance=advance)
+    return _summary(Index(Store(path), bundle), done.added, started, finished_before=done.finished_before)
+
+
+def _several(paths: Paths) -> list[str | Path]:
     given: list[str | Path] = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given:
         raise SettingsError("expected at least one file to index; none came")
-    documents = documents_of(given, id_column, reading)
-    fingerprint = bundle.fingerprint
-    record = IndexRecord.of(
-        bundle, fingerprint, storage=storage, rescore=rescore, passage_length=passage_length, overlap=overlap
-    )
-    store, sources = Store(out), scan_sources(given)
-    with store.writing():
-        before = store.current()
-        added, finished = Added(), False
-        if before is not None and not overwrite:
-            table = store.table(before.table)
-            finished = _finished_before(before, record_of(table, str(out)), record, sources.fingerprint, out)
-        if not finished:
-            survey = Survey()
-            if before is None or overwrite:
-                number = 1 if before is None else before.number + 1
-                for document in documents():
-                    survey.seen(document)
-                current = Current(table=f"{PASSAGES}{number}", sources=sources.fingerprint, building=True)
-                table = start_table(store, record, current)
-                if before is not None:
-                    store.drop(before.table)
-            else:
-                current = before
-                survey_documents(documents(), survey, table, str(out))
-            with progress_bar("indexing", survey.documents, show=progress) as advance:
-                added = add_documents(documents(), survey, table, record, bundle, str(out), advance=advance)
-            store.point(Current(table=current.table, sources=current.sources))
-    index = Index(store, bundle)
-    return summary_of(index, added, started, finished_before=finished)
+    return given
 
 
-def documents_of(paths: Sequence[str | Path], id_column: str | None, reading: dict[str, Any]) -> Documents:
-    """Return what reads the documents of files, as often as it is called."""
+def _documents(
+    bundle: Bundle,
+    record: IndexRecord,
+    paths: Sequence[str | Path],
+    id_column: str | None,
+    vectors: bool,
+    reading: dict[str, Any],
+) -> tuple[Documents, StoredPassages | None]:
+    """Return what reads the documents of files, as often as it is called; and their vectors, where they have them."""
+    if vectors:
+        held, stored = read_vector_files(bundle, record, paths, id_column=id_column, column=reading.get("column"))
+        return lambda: iter(held), stored
     if STDIN in map(str, paths):
         held = list(read_documents(read_rows(paths, **reading), id_column=id_column))
-        return lambda: iter(held)
-    return lambda: read_documents(read_rows(paths, **reading), id_column=id_column)
+        return lambda: iter(held), None
+    return lambda: read_documents(read_rows(paths, **reading), id_column=id_column), None
 
 
-def summary_of(index: Index, added: Added, started: float, *, finished_before: bool = False) -> IndexSummary:
+def _started(store: Store, record: IndexRecord, sources: str) -> Any:
+    """Make the empty table of a new index, in the place of one that is there."""
+    old = store.current()
+    number = 1 if old is None else old.number + 1
+    table = start_table(store, record, Current(table=f"{PASSAGES}{number}", sources=sources, building=True))
+    if old is not None:
+        store.drop(old.table)
+    return table
+
+
+def _summary(index: Index, added: Added, started: float, *, finished_before: bool = False) -> IndexSummary:
     """Return what a run did, and what the index holds after it."""
     record = index.record
     return IndexSummary(
         out=index.store.path,
         finished_before=finished_before,
         documents=added.documents,
+        replaced=added.replaced,
         there=added.there,
         blank=added.blank,
         passages=len(index),
         embedding_size=record.embedding_size,
         fingerprint=record.fingerprint,
         bundle=record.bundle,
+        storage=record.storage,
+        codes_recall=measure_codes(added.sample, record),
         seconds=time.perf_counter() - started,
         messages=added.messages,
     )
 
 
-def _finished_before(current: Current, was: IndexRecord, record: IndexRecord, sources: str, out: str | Path) -> bool:
+def _finished_before(current: Current, was: IndexRecord, record: IndexRecord, sources: str, out: str) -> bool:
     """Whether the index is there as this run would make it; raise DataError when it was begun otherwise."""
+    advice = "`index add` adds to it, --overwrite replaces it"
     changes = was.changes(record)
     if not changes and not (sources and current.sources):
-        raise DataError(
-            f"{out} exists, and whether stdin holds what it was built from can't be told; `index add` adds to it, "
-            "--overwrite replaces it"
-        )
+        raise DataError(f"{out} exists, and whether stdin holds what it was built from can't be told; {advice}")
     if current.sources != sources:
         changes.append("the files it was built from have other content now")
     if changes:
-        raise DataError(
-            f"{out} exists and was built otherwise: {'; '.join(changes)}. `index add` adds to it, --overwrite "
-            "replaces it"
-        )
+        raise DataError(f"{out} exists and was built otherwise: {'; '.join(changes)}; {advice}")
     return not current.building

@@ -1,6 +1,9 @@
 """PASSAGES + THEIR VECTORS -> an index that knows which model made it, and what it finds (extra `search`)."""
 
+from anaume.search.fusion import fuse_ranks
 from anaume.search.hits import Hit
 from anaume.search.index import Index, open_index
+from anaume.search.migrating import Migrated, migrate_index
+from anaume.search.stats import IndexStats
 
-__all__ = ["Hit", "Index", "open_index"]
+__all__ = ["Hit", "Index", "IndexStats", "Migrated", "fuse_ranks", "migrate_index", "open_index"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,15 +11,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-import anaume.search.finding as finding
 from anaume.bundle import Bundle
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
 from anaume.search.documents import Survey, given_documents
+from anaume.search.finding import Ranker, Searched, by_vector, find
 from anaume.search.hits import Hit
 from anaume.search.record import IndexRecord, Storage
 from anaume.search.seal import Seal
-from anaume.search.store import PASSAGES, Current, Store
-from anaume.search.table import record_of, schema_of
+from anaume.search.stats import IndexStats, index_stats
+from anaume.search.store import PASSAGES, Current, Store, said
+from anaume.search.table import among, digests, record_of, schema_of
+from anaume.search.tuning import settle
 from anaume.search.writing import Added, add_documents, survey_documents
 
 _MIXABLE = {"float32", "bfloat16"}
@@ -37,6 +40,7 @@ class Index:
         self._seal = Seal(bundle)
         self._opened: tuple[str, Any] | None = None
         self._mixed_told = False
+        self._probes = 0
 
     @classmethod
     def create(
@@ -83,6 +87,11 @@ class Index:
         """What the index remembers of its model and settings."""
         return record_of(self.table(), self.store.path)
 
+    def stats(self) -> IndexStats:
+        """Return what the index holds."""
+        table, record = self.checked()
+        return index_stats(self.store, table, record, self._probes)
+
     def __len__(self) -> int:
         """Return the number of passages."""
         return int(self.table().count_rows())
@@ -92,6 +101,7 @@ class Index:
         current = self.store.current()
         if current is None:
             raise DataError(f"{self.store.path}: no index is there any more")
+        self._probes = current.probes
         if self._opened is None or self._opened[0] != current.table:
             self._opened = (current.table, self.store.table(current.table))
         table = self._opened[1]
@@ -122,35 +132,105 @@ class Index:
         `update`). All or nothing: when a row or a vector is refused, the index is as it was.
         Raises DataError naming the row, BundleError for another model or one that gives no numbers.
         """
-        documents = given_documents(rows)
-        survey = Survey()
+        return self._write(rows, replacing=False)
+
+    def update(self, rows: Iterable[Mapping[str, object]]) -> Added:
+        """Put documents in the place of those of their ids; those of new ids are added. Arguments as in `add`.
+
+        A document and all its passages change in one commit: whoever searches finds the old ones or the new ones.
+        """
+        return self._write(rows, replacing=True)
+
+    def delete(self, ids: Iterable[str | int]) -> int:
+        """Remove documents; return how many. What is deleted is on the disk until `compact`.
+
+        Raises DataError, and removes none, when an id is not there.
+        """
+        if isinstance(ids, str | bytes):
+            raise SettingsError("ids must be a list; got one text: put it into a list")
+        wanted = list(dict.fromkeys(str(one) for one in ids))
+        with self.store.writing():
+            table, _ = self.checked()
+            there = digests(table, wanted, self.store.path)
+            if missing := [one for one in wanted if one not in there]:
+                more = f", nor are {len(missing) - 1} others" if len(missing) > 1 else ""
+                raise DataError(f"{self.store.path}: document {missing[0]!r} is not there{more}; nothing was deleted")
+            if wanted:
+                with said(self.store.path):
+                    table.delete(among(wanted))
+        return len(wanted)
+
+    def compact(self) -> IndexStats:
+        """Forget what was deleted and replaced, and older versions; put together what is scattered."""
         with self.store.writing():
             table, record = self.checked()
-            survey_documents(documents, survey, table, self.store.path)
-            return add_documents(documents, survey, table, record, self.bundle, self.store.path)
+            settle_index(self.store, table, record, compact=True)
+            for name in self.store.names():
+                if name.startswith(PASSAGES) and self._opened is not None and name != self._opened[0]:
+                    self.store.drop(name)
+        return self.stats()
+
+    def _write(self, rows: Iterable[Mapping[str, object]], *, replacing: bool) -> Added:
+        documents, survey, path = given_documents(rows), Survey(), self.store.path
+        with self.store.writing():
+            table, record = self.checked()
+            survey_documents(documents, survey, table, path, replacing=replacing)
+            added = add_documents(documents, survey, table, record, self.bundle, path, replacing=replacing)
+            settle_index(self.store, table, record)
+        return added
 
     # -- searching it --------------------------------------------------------------------------------------------
 
-    def search(self, query: str, *, top_k: int = 10, where: str | None = None) -> list[Hit]:
-        """Return the passages nearest to a query, best first.
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        where: str | None = None,
+        hybrid: bool = False,
+        rerank: Ranker | None = None,
+    ) -> list[Hit]:
+        """Return the passages that answer a query, best first.
 
-        top_k  how many at most
-        where  a condition on metadata in SQL, "lang = 'ja' AND year >= 2020"; names of other letters in backticks
+        top_k   how many at most
+        where   a condition on metadata in SQL, "lang = 'ja' AND year >= 2020"; odd names in backticks
+        hybrid  look for the query's words, too (BM25), and put both rankings together by their reciprocal ranks
+        rerank  a cross-encoder's bundle (or what else has its `rank`): it reads the best 100 and orders them
+
+        Raises SettingsError for wrong arguments, BundleError when the index holds vectors of another model.
         """
-        return self.search_all([query], top_k=top_k, where=where)[0]
+        return self.search_all([query], top_k=top_k, where=where, hybrid=hybrid, rerank=rerank)[0]
 
-    def search_all(self, queries: Sequence[str], *, top_k: int = 10, where: str | None = None) -> list[list[Hit]]:
+    def search_all(
+        self,
+        queries: Sequence[str],
+        *,
+        top_k: int = 10,
+        where: str | None = None,
+        hybrid: bool = False,
+        rerank: Ranker | None = None,
+    ) -> list[list[Hit]]:
         """Return what `search` finds, for each of many queries; [] for none."""
-        table, record = self.checked()
+        searched = self._searched()
         if isinstance(queries, str):
             raise SettingsError("queries must be a list of texts; got one text: put it into a list, or use search")
-        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
-            raise SettingsError(f"top_k must be a whole number from 1; got {top_k!r}")
+        _check_top_k(top_k)
         for query in queries:
             if isinstance(query, str) and not query.strip():
                 raise SettingsError("the query is empty; give it some words")
-        vectors = self.bundle.embed(queries, as_=record.query_prompt or None)
-        return [finding.nearest_passages(table, record, vector, top_k, where, self.store.path) for vector in vectors]
+        vectors = self.bundle.embed(queries, as_=searched.record.query_prompt or None)
+        found = []
+        for query, vector in zip(queries, vectors, strict=True):
+            try:
+                hits = find(searched, query, vector, top_k=top_k, where=where, hybrid=hybrid, ranker=rerank)
+            except DataError:
+                # Its version may have been compacted away meanwhile: then the latest answers.
+                version, searched = searched.table.version, self._searched()
+                if searched.table.version == version:
+                    raise
+                hits = find(searched, query, vector, top_k=top_k, where=where, hybrid=hybrid, ranker=rerank)
+            found.append(hits)
+        return found
 
     def search_vector(
         self, vector: NDArray[np.float32], *, fingerprint: str, top_k: int = 10, where: str | None = None
@@ -161,13 +241,18 @@ class Index:
 
         Raises BundleError for another fingerprint, DataError for another size or numbers that are not finite.
         """
-        table, record = self.checked()
-        if fingerprint != record.fingerprint:
+        searched = self._searched()
+        _check_top_k(top_k)
+        if fingerprint != searched.record.fingerprint:
             raise BundleError(
-                f"{self.store.path} holds vectors with fingerprint {record.fingerprint}, the query's is {fingerprint}; "
-                "embed the query with the index's bundle"
+                f"{self.store.path} holds vectors with fingerprint {searched.record.fingerprint}, the query's is "
+                f"{fingerprint}; embed the query with the index's bundle"
             )
-        return finding.nearest_passages(table, record, np.asarray(vector), top_k, where, self.store.path)
+        return by_vector(searched, np.asarray(vector), top_k, where)
+
+    def _searched(self) -> Searched:
+        table, record = self.checked()
+        return Searched(table=table, record=record, path=self.store.path, probes=self._probes)
 
 
 def start_table(store: Store, record: IndexRecord, current: Current) -> Any:
@@ -175,6 +260,19 @@ def start_table(store: Store, record: IndexRecord, current: Current) -> Any:
     table = store.create(current.table, schema_of(record, {}))
     store.point(current)
     return table
+
+
+def settle_index(store: Store, table: Any, record: IndexRecord, /, *, compact: bool = False, **state: Any) -> None:
+    """Give a table the indexes its size asks for, and note how it is searched.
+
+    state  what else changes in what `current` says
+    """
+    current = store.current()
+    assert current is not None
+    probes = settle(table, record, store.path, compact=compact)
+    after = dataclasses.replace(current, **{"probes": probes, **state})
+    if after != current:
+        store.point(after)
 
 
 def open_index(path: str | Path, bundle: Bundle | None = None, *, device: str = "auto") -> Index:
@@ -217,3 +315,8 @@ def refuse_other(record: IndexRecord, fingerprint: str, bundle: Bundle, where: s
             f"{where} holds {record.precision} vectors, and the bundle makes {bundle.precision} ones, which are not "
             f"near enough: open it with precision={record.precision!r}"
         )
+
+
+def _check_top_k(top_k: int) -> None:
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
+        raise SettingsError(f"top_k must be a whole number from 1; got {top_k!r}")

@@ -18,8 +18,9 @@ class Seal:
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the vectors that the bundle makes now."""
-        # torch counts every change made in place.
-        tensors = [(tensor.data_ptr(), tensor._version) for tensor in self.bundle.model.state_dict().values()]
+        # torch counts every change made in place; an export never changes.
+        parts = {} if self.bundle.exported is not None else self.bundle.model.state_dict()
+        tensors = [(tensor.data_ptr(), tensor._version) for tensor in parts.values()]
         state = (tensors, self.bundle.embedding)
         if state != self._state:
             self._state, self._fingerprint = state, self.bundle.fingerprint

@@ -10,6 +10,7 @@ Every write is one commit of LanceDB's: after a kill at any moment a table holds
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import warnings
@@ -35,6 +36,8 @@ class Current:
     """sha256 of the files it was built from; "" where that can't be told again."""
     building: bool = False
     """Whether the build that made it has not come to its end."""
+    probes: int = 0
+    """How many parts of the vectors a search looks through; 0 = all vectors, exactly (see tuning.py)."""
 
     @property
     def number(self) -> int:
@@ -72,7 +75,7 @@ class Store:
         """Make another table the index, in one commit: whoever opens it sees the one or the other."""
         import pyarrow as pa
 
-        record = json.dumps({"table": current.table, "sources": current.sources, "building": current.building})
+        record = json.dumps(dataclasses.asdict(current))
         with said(self.path):
             self.connection.create_table(CURRENT, pa.table({"record": [record]}), mode=self._mode(CURRENT))
 

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from anaume.search.documents import Document, Kind, as_kind, joined_kind
 from anaume.search.passages import Span
 from anaume.search.record import IndexRecord
 from anaume.search.store import said
-from anaume.search.vectors import vector_arrays, vector_fields
+from anaume.search.vectors import COLUMNS, vector_arrays, vector_fields
 
 RECORD_KEY = b"anaume.index"
 _LOOKUP = 2000  # ids asked for at once
@@ -62,7 +63,7 @@ def record_of(table: Any, where: str) -> IndexRecord:
 def kinds_of(table: Any) -> dict[str, Kind]:
     """Return metadata column -> its type."""
     names = {kind: name for name, kind in _TYPES.items()}
-    own = {*OWN, "vector", "codes", "scale"}
+    own = {*OWN, *COLUMNS}
     return {field.name: names[field.type] for field in table.schema if field.name not in own}
 
 
@@ -130,7 +131,7 @@ def digests(table: Any, ids: Iterable[str], where: str) -> dict[str, str]:
     wanted = list(ids)
     found: dict[str, str] = {}
     for start in range(0, len(wanted), _LOOKUP):
-        condition = f"id IN ({', '.join(quoted(one) for one in wanted[start : start + _LOOKUP])}) AND _passage = 0"
+        condition = f"{among(wanted[start : start + _LOOKUP])} AND _passage = 0"
         with said(where):
             rows = table.search().where(condition).select(["id", "_document"]).to_arrow()
         found.update(zip(rows["id"].to_pylist(), rows["_document"].to_pylist(), strict=True))
@@ -142,23 +143,45 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def replace(table: Any, rows: Any, ids: Sequence[str], where: str) -> None:
+    """Write rows, in the place of all rows of these documents, in one commit."""
+    with said(where):
+        (
+            table.merge_insert(["id", "_passage"])
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .when_not_matched_by_source_delete(among(ids))  # a document may have fewer passages now
+            .execute(rows)
+        )
+
+
+def among(ids: Sequence[str]) -> str:
+    """Return the condition that the id is one of these."""
+    return f"id IN ({', '.join(quoted(one) for one in ids)})"
+
+
 def stored_documents(table: Any, where: str) -> Iterator[Document]:
     """Put the documents together again from their passages. Raises DataError where passages are missing."""
-    import json
-
     columns = ["id", "_passage", "_passages", "_start", "_end", "text", "_fields"]
-    text, expected = "", 0
+    begun: dict[str, dict[int, dict[str, Any]]] = {}
     with said(where):
         batches = table.search().select(columns).to_batches(1024)
     for batch in batches:
         for row in batch.to_pylist():
-            if row["_passage"] == 0:
-                text, expected = "", 0
-            if row["_passage"] != expected or row["_start"] > len(text):
-                raise DataError(f"{where}: passage {expected} of document {row['id']!r} is missing; build it again")
-            text += row["text"][len(text) - row["_start"] :]
-            expected += 1
-            if expected == row["_passages"]:
-                place = f"{where}: document {row['id']!r}"
-                yield Document(id=row["id"], text=text, fields=json.loads(row["_fields"]), place=place)
-                expected = 0
+            parts = begun.setdefault(row["id"], {})
+            parts[row["_passage"]] = row
+            if len(parts) == row["_passages"]:
+                yield _whole(begun.pop(row["id"]), where)
+    if begun:
+        name, parts = next(iter(begun.items()))
+        raise DataError(f"{where}: {len(parts)} passages of document {name!r} are there, others are missing")
+
+
+def _whole(parts: Mapping[int, Mapping[str, Any]], where: str) -> Document:
+    text = ""
+    for number in range(len(parts)):
+        part = parts[number]
+        text += part["text"][len(text) - part["_start"] :]  # what overlaps is there already
+    first = parts[0]
+    place = f"{where}: document {first['id']!r}"
+    return Document(id=first["id"], text=text, fields=json.loads(first["_fields"]), place=place)

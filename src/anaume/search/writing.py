@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,12 +15,26 @@ from anaume.errors import AnaumeError, AnaumeWarning, BundleError, DataError
 from anaume.logs import get_logger
 from anaume.search.documents import Document, Survey
 from anaume.search.passages import cut_documents
+from anaume.search.quality import VectorSample
 from anaume.search.record import IndexRecord
 from anaume.search.store import said
-from anaume.search.table import Passages, digests, grow, rows_of
+from anaume.search.table import Passages, digests, grow, replace, rows_of
 from anaume.search.vectors import kept
 
 log = get_logger(__name__)
+
+
+class Embed(Protocol):
+    """What makes passages and their vectors of documents."""
+
+    def __call__(self, documents: list[Document], /) -> list[Passages]:
+        """Return the passages of each document."""
+        ...
+
+    def messages(self) -> list[str]:
+        """Return what the user must be told of all of them."""
+        ...
+
 
 COMMIT = 1024
 """Documents written in one commit: what a kill loses is the work on one commit."""
@@ -36,6 +50,8 @@ class Added:
     """Documents written."""
     passages: int = 0
     """Passages written."""
+    replaced: int = 0
+    """How many of them took the place of others of their id."""
     there: int = 0
     """Documents that were there already, unchanged."""
     blank: int = 0
@@ -43,13 +59,21 @@ class Added:
     messages: tuple[str, ...] = ()
     """What was warned about, in words."""
     totals: EmbedTotals = field(default_factory=EmbedTotals)
+    sample: VectorSample = field(default_factory=VectorSample)
+    """Some of the vectors, as they were before they were stored."""
 
 
-def survey_documents(documents: Iterable[Document], survey: Survey, table: Any, where: str) -> None:
+def survey_documents(
+    documents: Iterable[Document], survey: Survey, table: Any, where: str, *, replacing: bool = False
+) -> None:
     """Look through documents before any is written.
 
-    Raises DataError for an id given twice, or one that is in the table with other content.
+    Raises DataError for an id given twice, or, unless `replacing`, one that is in the table with other content.
     """
+    if replacing:
+        for _ in _surveyed(documents, survey):
+            pass
+        return
     for chunk in _chunks(_surveyed(documents, survey), _LOOKUP):
         there = digests(table, [document.id for document in chunk], where)
         for document in chunk:
@@ -68,9 +92,14 @@ def add_documents(
     bundle: Bundle,
     where: str,
     *,
+    replacing: bool = False,
+    embed: Embed | None = None,
     advance: Callable[[int], None] = lambda count: None,
 ) -> Added:
     """Write documents that `survey` has seen; those that are there are passed over.
+
+    replacing  write those that are there with other content, too, in place of it
+    embed      what makes passages and vectors of documents; None = the bundle
 
     When something is refused, the table is put back to what it was. After an interruption it holds what was committed,
     and the same call goes on from there.
@@ -80,13 +109,22 @@ def add_documents(
     try:
         for chunk in _commits(document for document in documents if document.text.strip()):
             there = digests(table, [document.id for document in chunk], where)
-            new = [document for document in chunk if document.id not in there]
+            new = [
+                document
+                for document in chunk
+                if document.id not in there or (replacing and there[document.id] != document.digest)
+            ]
             if new:
-                written = embed_documents(new, bundle, record, added.totals)
+                written = embed_documents(new, bundle, record, added.totals) if embed is None else embed(new)
+                added.sample.take(written)
                 rows = rows_of(written, record, table.schema)
-                with said(where):
-                    table.add(rows)
+                if old := [document.id for document in new if document.id in there]:
+                    replace(table, rows, old, where)
+                else:
+                    with said(where):
+                        table.add(rows)
                 added.passages += rows.num_rows
+                added.replaced += len(old)
             added.documents += len(new)
             added.there += len(chunk) - len(new)
             advance(len(chunk))
@@ -96,7 +134,8 @@ def add_documents(
             with said(where):
                 table.restore(before)
         raise
-    messages = [*survey.messages(), *added.totals.messages(bundle.embedding)]
+    told = added.totals.messages(bundle.embedding) if embed is None else embed.messages()
+    messages = [*survey.messages(), *told]
     added.messages = tuple(messages)
     if messages:
         warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=3)

@@ -1,0 +1,100 @@
+"""What makes a large table fast: an index of words, of ids, and, above a size, of parts of the vectors.
+
+Up to EXACT_UP_TO passages every vector is compared, and a search is exact. Above, vectors are put into about sqrt(n)
+parts (IVF), and a search looks through some of them: as many as were needed, when the index was made, to find RECALL of
+the ten nearest neighbours of passages drawn from it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anaume.logs import get_logger
+from anaume.search.record import IndexRecord
+from anaume.search.store import said
+from anaume.search.vectors import VECTOR, read_lists
+
+log = get_logger(__name__)
+
+EXACT_UP_TO = 50_000
+"""Passages: comparing so many vectors takes some hundredths of a second."""
+RECALL = 0.97
+_IDS_FROM = 10_000  # below, looking through the ids is as fast
+_LATE = 5_000  # rows that may wait for an index, found meanwhile by looking through them
+_DRAWN = 64
+_NEIGHBOURS = 10
+
+
+def settle(table: Any, record: IndexRecord, where: str, *, compact: bool = False) -> int:
+    """Make or bring up to date what a table of this size needs; return how many parts a search looks through, 0 = all.
+
+    compact  rewrite what is scattered and forget what was deleted, at once
+    """
+    with said(where):
+        count = table.count_rows()
+        indices = {index.name: index for index in table.list_indices()}
+        late = max((index.num_unindexed_rows for index in indices.values()), default=0)
+        if compact:
+            # Zero would be warned about: other processes may be reading. They look again, see Index.search_all.
+            table.optimize(cleanup_older_than=datetime.timedelta(milliseconds=2))
+        elif late > max(_LATE, count // 10) or table.stats()["fragment_stats"]["num_small_fragments"] > 100:
+            table.optimize()
+        if count and "text_idx" not in indices:
+            _index_words(table)
+        if count >= _IDS_FROM and "id_idx" not in indices:
+            from lancedb.index import BTree
+
+            table.create_index("id", config=BTree())
+        if count <= EXACT_UP_TO or record.storage != "float32":
+            return 0
+        return _index_vectors(table, count)
+
+
+def words_indexed(table: Any, where: str) -> bool:
+    """Whether words can be searched: not in an empty index."""
+    with said(where):
+        return any(index.name == "text_idx" for index in table.list_indices())
+
+
+def _index_words(table: Any) -> None:
+    from lancedb.index import FTS
+
+    # The default tokenizer cuts at blanks and would find no Japanese; a limit on length would lose its long words.
+    table.create_index("text", config=FTS(base_tokenizer="icu", max_token_length=None))
+
+
+def _index_vectors(table: Any, count: int) -> int:
+    from lancedb.index import IvfFlat
+
+    parts = max(1, round(math.sqrt(count)))
+    table.create_index(VECTOR, config=IvfFlat(distance_type="dot", num_partitions=parts))
+    drawn = read_lists(table.take_offsets(_spread(count)).select([VECTOR]).to_arrow()[VECTOR])
+    exact = [_ids(table.search(vector, vector_column_name=VECTOR).bypass_vector_index()) for vector in drawn]
+    probes, recall = max(1, parts // 100), 0.0
+    while True:
+        found = [_ids(table.search(vector, vector_column_name=VECTOR).nprobes(probes)) for vector in drawn]
+        shared = [len(one & other) / max(1, len(other)) for one, other in zip(found, exact, strict=True)]
+        recall = float(np.mean(shared))
+        if recall >= RECALL or probes >= parts:
+            break
+        probes = min(parts, math.ceil(probes * 1.5))
+    log.info(
+        "%s passages: a search looks through %d of %d parts of the vectors and finds %.1f%% of the %d nearest",
+        f"{count:,}", probes, parts, 100 * recall, _NEIGHBOURS,
+    )  # fmt: skip
+    return probes
+
+
+def _ids(search: Any) -> set[int]:
+    rows = search.distance_type("dot").limit(_NEIGHBOURS + 1).select(["_distance"]).with_row_id(True).to_arrow()
+    return set(rows["_rowid"].to_pylist()[1:])  # the first is the passage itself
+
+
+def _spread(count: int) -> list[int]:
+    places: NDArray[np.int64] = np.linspace(0, count - 1, num=min(count, _DRAWN), dtype=np.int64)
+    return sorted(set(places.tolist()))
