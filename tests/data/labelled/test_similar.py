@@ -13,6 +13,7 @@ import pytest
 
 from anaume.data.labelled import SimilarityExample, read_similar
 from anaume.errors import AnaumeWarning, DataError, SettingsError
+from helpers import public_data
 
 Put = Callable[[str, Any], Path]
 
@@ -60,6 +61,7 @@ PAIR = ("a", ("b",), (), None)
         ),
         ("a.csv", "query,positive,negative,margin\na,b,c,7\n", ("a", ("b",), ("c",), (7.0,))),
         ("a.txt", "a\n", ("a", (), (), None)),
+        ("a.txt", "sentence_A\tsentence_B\trelatedness_score\na\tb\t4.5\n", ("a", ("b",), (), 4.5)),
         ("a.csv", "text,label\na,x\n", ("a", (), (), None)),
     ],
 )
@@ -135,3 +137,24 @@ def test_places_and_fields_travel(put: Put) -> None:
     assert isinstance(one, SimilarityExample)
     assert one.place.endswith("a.csv: row 2")
     assert one.fields["id"] == "7"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("name", "count", "kind"),
+    [
+        ("glue/STS-B/dev.tsv", 1500, float),
+        ("sick/SICK_train.txt.gz", 4500, float),
+        ("sts12-16/2012", 0, float),
+        ("snli/validation.tsv.gz", 9842, str),
+        ("jglue/jsts/valid-v1.3.json.gz", 1457, float),
+        ("jglue/jnli", 0, str),
+    ],
+)
+def test_public_sets(name: str, count: int, kind: type) -> None:
+    path = public_data(name)
+    if path.is_dir():
+        path = sorted(file for file in path.iterdir() if ".tsv" in file.name or ".json" in file.name)[0]
+    examples = list(read_similar(path, quoting=True if "snli" in name else None))
+    assert len(examples) == count or (count == 0 and len(examples) > 100)
+    assert all(isinstance(one.label, kind) and len(one.positives) == 1 for one in examples)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anaume.data.files import DecodeErrors, source_name
+from anaume.data.files import STDIN, DecodeErrors, source_name
 from anaume.data.labelled.examples import SimilarityExample
 from anaume.data.labelled.labels import class_label, number_label
 from anaume.data.labelled.sources import LabelledFormat, Reading, Record, came, find_sources, read_source
@@ -53,7 +53,7 @@ def read_similar(
 
     query, positive, negative, score, label: columns, where they are not the usual ones. Named texts are read alone: a
         score or a class then only where it is named, too. A table of two columns with other names holds pairs. A file
-        of one text a row (a txt: a line) gives examples without a second text.
+        of one text a row (a txt without tabs: a line) gives examples without a second text.
     positive, negative: a text or a list of texts; negative may be several columns, in a list or parted by commas
         (negative_1, negative_2, ... are found). A blank in one of several columns is no text.
     score: a number; with negatives, one for each, in a list if there are several.
@@ -89,6 +89,12 @@ class _Roles:
         return [name for name in (self.query, self.positive, *self.negative, self.score, self.label) if name]
 
 
+def _is_table(path: str | Path, reading: Reading) -> bool:
+    """Whether a .txt is a table (SICK): its first line has tabs. Else it holds a text a line."""
+    with reading.open(path) as file:
+        return "\t" in next(iter(file.lines()), "")
+
+
 def _several(columns: str | Sequence[str] | None) -> tuple[str, ...]:
     if columns is None:
         return ()
@@ -100,6 +106,8 @@ def _stream(
 ) -> Iterator[SimilarityExample]:
     for path, kind in found:
         source, undecided = source_name(path), 0
+        if kind == "txt" and reading.format is None and str(path) != STDIN and _is_table(path, reading):
+            kind = "tsv"
         settled: dict[tuple[str, ...], tuple[_Roles, bool]] = {}  # rows of JSON may differ in their fields
         for record in read_source(path, kind, reading):
             names = tuple(record.fields)
