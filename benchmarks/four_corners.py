@@ -36,6 +36,7 @@ MINUTES = 5.0
 SHAPE: dict[str, Any] = {"layers": 2, "width": 128, "corpus": "reviews", "tokenizer": "own-8000"}
 SETTINGS = (
     "model.dropout=0.0",
+    "model.start=informed",
     "run.batch_rows=16",
     "run.evaluations=5",
     "run.evaluation_rows=512",

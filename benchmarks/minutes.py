@@ -18,10 +18,11 @@ PEAKS = ("5e-4", "1e-3", "2e-3")
 """Highest learning rates among which the baseline is tuned."""
 PEAK = "1e-3"
 """The best of them: the baseline's, and that of the tricks."""
-BASELINE = ("model.dropout=0.1", "run.batch_rows=32")
+BASELINE = ("model.dropout=0.1", "model.start=published", "run.batch_rows=32")
 
 BEST = (
     "model.dropout=0.0",
+    "model.start=informed",
     "run.batch_rows=16",
     "optimizer.learning_rate=1e-3",
     "objective.mask_rate=0.5",
@@ -46,6 +47,7 @@ TRICKS: dict[str, tuple[str, Sequence[str], dict[str, Any]]] = {
     "16 rows a step": ("rows-16", ["run.batch_rows=16"], {}),
     "2 x 128": ("size-2x128", [], {"layers": 2, "width": 128}),
     "own vocabulary of 8,000": ("vocabulary-8000", [], {"tokenizer": OWN}),
+    "a start that knows frequencies and neighbours": ("informed-start", ["model.start=informed"], {}),
     "50 % masked": ("mask-50", ["objective.mask_rate=0.5"], {}),
 }
 """What is changed -> label, settings, shape or tokenizer; one thing at a time."""

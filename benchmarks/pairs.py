@@ -24,7 +24,7 @@ from benchmarks.study import Row, Study
 
 MINUTES, SEEDS = 5.0, (0,)
 PAIRINGS = {"none": "packed rows, no pairs", "nsp": "next sentence", "sop": "sentence order"}
-SETTINGS = ("model.dropout=0.0", "run.batch_rows=16", "optimizer.learning_rate=1.5e-3")
+SETTINGS = ("model.dropout=0.0", "model.start=informed", "run.batch_rows=16", "optimizer.learning_rate=1.5e-3")
 
 COMMAND = "python -m benchmarks.pairs --rates; python -m benchmarks.pairs -o docs/benchmarks/pairs.md"
 ABOUT = """\

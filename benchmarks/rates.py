@@ -33,6 +33,7 @@ FEWEST, MOST = 4, 2_000
 _NO_TIME = {
     "optimizer": None,
     "schedule": None,
+    "model": {"start"},
     "objective": {"mask_share", "random_share"},
     "run": {
         *("steps", "minutes", "seed", "checkpoint_seconds", "log_seconds", "keep_checkpoints", "evaluations"),

@@ -164,6 +164,7 @@ def test_every_corner_is_trained_from_the_untrained_model_and_keeps_its_mask(
     monkeypatch.setattr(four_corners, "probe", lambda bundle, size: bundles.append(bundle) or probed(1.0))
     monkeypatch.setattr(four_corners, "baselines", lambda size: [])
     settings = (*TINY, "run.evaluations=1", "run.evaluation_rows=8", "optimizer.learning_rate=1e-12")
+    settings = (*settings, "model.start=published")  # an informed one depends on the mask
     rows = four_corners.corners(0.1, settings, layers=1, width=16, corpus="made", tokenizer="own-60")
     rates = Rates(tmp_path / "rates.jsonl")
     rates._lines = {row.pace: {"pace": row.pace, "seconds": 2.0} for row in rows}
