@@ -20,6 +20,12 @@ hypothesis.settings.register_profile("anaume", deadline=None, suppress_health_ch
 hypothesis.settings.load_profile("anaume")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep graphs in a folder of this run: what an earlier one left would hide how they are made."""
+    os.environ["ANAUME_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Say what `-n auto` means: a process for each core that may be used, at most four (each holds torch)."""

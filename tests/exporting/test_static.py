@@ -126,7 +126,7 @@ def test_what_needs_an_encoder_is_refused_with_the_way_out(bundle: Bundle, stati
             anaume.load(tmp_path / "s", **settings)  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match=r"dimensions must be from 1 to 16.*got 17"):
         export_bundle(bundle, tmp_path / "t", to="static", dimensions=17)
-    with pytest.raises(SettingsError, match=r"to must be one of static.*did you mean"):
+    with pytest.raises(SettingsError, match=r"to must be one of static, onnx, openvino.*did you mean"):
         export_bundle(bundle, tmp_path / "t", to="statics")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="--overwrite"):
         export_bundle(bundle, tmp_path / "s", to="static")
@@ -142,7 +142,7 @@ def edited(path: Path, change: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m["export"].update(form="tflite"), "an export of the form 'tflite'; anaume reads static"),
+        (lambda m: m["export"].update(form="tflite"), "form .tflite.; anaume reads static, onnx, openvino"),
         (lambda m: m["export"].update(embedding_size=7), r"expected embedding.weight of 7 columns; got .*\(35, 6\)"),
         (lambda m: m.update(export=[1]), "export must be an object"),
         (lambda m: m["export"].update(graphs={"embed": "../x"}), "not a file inside the directory"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from anaume.bundle.choosing import EngineName, Engines
 from anaume.bundle.contextual import TokenVectors, token_vectors
 from anaume.bundle.embedding import EmbedReport, LongPolicy, embed_texts, require_finite
-from anaume.bundle.exported import LONGEST_STATIC, Exported, export_engine
+from anaume.bundle.exported import LONGEST_STATIC, Exported
 from anaume.bundle.find import find_bundle
 from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
 from anaume.bundle.parts import BundleParts
@@ -25,7 +26,7 @@ from anaume.bundle.write import write_bundle
 from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig, HeadKind
 from anaume.data import pad, token_budget_batches
 from anaume.data.labelled import Example
-from anaume.engines import Batch, Engine, Precision, TorchEngine, Vectors
+from anaume.engines import Batch, Engine, Precision, Vectors
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.model import Bert
 from anaume.tasks.fill import Filled, TextScore, fill_blanks, score_text
@@ -39,13 +40,19 @@ class Bundle:
     Make one with `anaume.load`, `Bundle.load` or `Bundle.new`. Its methods may be called from many threads at once.
     """
 
-    def __init__(self, parts: BundleParts, *, precision: Precision = "float32", device: str = "auto") -> None:
+    def __init__(
+        self,
+        parts: BundleParts,
+        *,
+        precision: Precision = "float32",
+        device: str = "auto",
+        engine: EngineName = "auto",
+    ) -> None:
         _check_embedding(parts)
         self.parts = parts
         self.precision: Precision = precision
-        self._engines: dict[str, Engine] = {}
-        self._device = device
-        self._engine(None)  # a wrong precision or device is said now, not at the first text
+        self._wanted: dict[str, Any] = {"precision": precision, "device": device, "engine": engine}
+        self._engines = Engines(parts, wanted=engine, precision=precision, device=device)
 
     # -- making, loading, saving ---------------------------------------------------------------------------------
 
@@ -88,9 +95,16 @@ class Bundle:
         return cls(BundleParts.untrained(tokenizer, model, embedding))
 
     @classmethod
-    def load(cls, name_or_path: str | Path, *, precision: Precision = "float32", device: str = "auto") -> Self:
+    def load(
+        cls,
+        name_or_path: str | Path,
+        *,
+        precision: Precision = "float32",
+        device: str = "auto",
+        engine: EngineName = "auto",
+    ) -> Self:
         """Open a bundle, or a Hugging Face or sentence-transformers directory: see `anaume.load`."""
-        return cls(read_bundle(find_bundle(name_or_path)), precision=precision, device=device)
+        return cls(read_bundle(find_bundle(name_or_path)), precision=precision, device=device, engine=engine)
 
     def save(self, path: str | Path) -> None:
         """Write the bundle as a directory that transformers and sentence-transformers open too.
@@ -143,12 +157,12 @@ class Bundle:
     @property
     def device(self) -> str:
         """Where texts are embedded unless a call says otherwise."""
-        return self._engine(None).device
+        return self._engines.get().device
 
     @property
     def engine(self) -> Engine:
         """What runs batches of token IDs for this bundle, on its own device and in its own precision."""
-        return self._engine(None)
+        return self._engines.get()
 
     @property
     def fingerprint(self) -> str:
@@ -171,7 +185,7 @@ class Bundle:
         """
         if self.parts.exported is not None:
             raise SettingsError(f"{self.parts.source} is an export: change the bundle it was made of, and export that")
-        return type(self)(replace(self.parts, embedding=embedding), precision=self.precision, device=self._device)
+        return type(self)(replace(self.parts, embedding=embedding), **self._wanted)
 
     # -- using it ------------------------------------------------------------------------------------------------
 
@@ -243,7 +257,7 @@ class Bundle:
             texts,
             layers,
             tokenizer=self.tokenizer,
-            engine=self._engine(None),
+            engine=self._engines.with_states(),
             num_hidden_layers=self.config.num_hidden_layers,
             max_length=self.embedding.max_length,
         )
@@ -284,7 +298,7 @@ class Bundle:
             given if isinstance(given, Example) else task.example(given, f"input {number}")
             for number, given in enumerate(inputs)
         ]
-        predicted = predict_examples(examples, task, self.parts, self._engine(None), max_length)
+        predicted = predict_examples(examples, task, self.parts, self._engines.get(texts=len(examples)), max_length)
         if warn and (messages := predicted.messages(max_length)):
             warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=3)
         return predicted
@@ -344,7 +358,7 @@ class Bundle:
                 f"filling blanks needs a masked-word head, and this bundle has: {heads}; pretrain one, or load a "
                 "checkpoint that kept its own (BertForMaskedLM, BertForPreTraining)"
             )
-        engine = self._engine(None)
+        engine = self._engines.get()
         result = np.zeros((len(rows), self.config.vocab_size), dtype=np.float32)
         for batch in token_budget_batches([len(row) for row in rows], engine.max_batch_tokens):
             token_ids, attention_mask = pad([rows[index] for index in batch], self.tokenizer.pad_id)
@@ -366,7 +380,7 @@ class Bundle:
         return embed_texts(
             texts,
             tokenizer=self.tokenizer,
-            engine=self._engine(device),
+            engine=self._engines.get(device, len(texts) if isinstance(texts, Sized) else 0),
             embedding=self.embedding,
             embedding_size=self.embedding_size,
             fingerprint=fingerprint,
@@ -375,17 +389,6 @@ class Bundle:
             progress=progress,
             warn=warn,
         )
-
-    def _engine(self, device: str | None) -> Engine:
-        wanted = self._device if device is None else device
-        if wanted not in self._engines:
-            exported = self.parts.exported
-            self._engines[wanted] = (
-                TorchEngine(self.model, self.embedding, precision=self.precision, device=wanted)
-                if exported is None
-                else export_engine(exported, self.precision, wanted)
-            )
-        return self._engines[wanted]
 
     def __repr__(self) -> str:
         if self.parts.exported is not None:

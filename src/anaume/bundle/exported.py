@@ -8,6 +8,7 @@ from those of the bundle it was made of.
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +25,25 @@ from anaume.bundle.fingerprint import vector_fingerprint
 from anaume.bundle.parts import BundleParts, Fingerprints
 from anaume.bundle.weights import read_safetensors
 from anaume.config import EncoderConfig, HeadConfig
-from anaume.engines import Engine, Precision, StaticEngine
+from anaume.engines import (
+    EMBED,
+    PRECISIONS,
+    Engine,
+    GraphEngine,
+    OnnxRunner,
+    OpenVinoRunner,
+    Precision,
+    StaticEngine,
+)
+from anaume.engines.graph_engine import Runner
 from anaume.errors import BundleError, SettingsError
 from anaume.model import Bert
 
 if TYPE_CHECKING:
     from anaume.tokenization import Tokenizer
 
-Form = Literal["static"]
-FORMS: tuple[Form, ...] = ("static",)
+Form = Literal["static", "onnx", "openvino"]
+FORMS: tuple[Form, ...] = ("static", "onnx", "openvino")
 CERTIFICATE = "certificate.json"
 TABLE_FILE, TABLE = "model.safetensors", "embedding.weight"
 LONGEST_STATIC = 1_000_000
@@ -49,7 +60,7 @@ class Exported:
     weights: str
     """The weights' fingerprint: of the encoder it was made of, or of the table where vectors are others."""
     graphs: Mapping[str, str]
-    """What a graph gives, "embed" or a head's name -> its file."""
+    """What a graph gives (`engines.EMBED` or a head's name) -> its file; none in a static export."""
     certificate: Mapping[str, Any]
     """What was compared with the bundle it was made of, ready for JSON."""
     directory: Path = Path()
@@ -90,14 +101,37 @@ def shape_only(encoder: EncoderConfig, heads: Mapping[str, HeadConfig]) -> Bert:
         return Bert(encoder, heads)
 
 
-def export_engine(exported: Exported, precision: Precision, device: str) -> Engine:
+def export_engine(parts: BundleParts, precision: Precision, device: str) -> Engine:
     """Return what runs an export. Raises SettingsError for a precision or a device it has not."""
+    exported = parts.exported
+    assert exported is not None
     if device not in ("auto", "cpu"):
         raise SettingsError(f"an export ({exported.form}) runs on the CPU; got device {device!r}")
-    if precision != "float32":
-        raise SettingsError(f"a static export is a table of float32; got precision {precision!r}")
-    assert exported.table is not None
-    return StaticEngine(exported.table)
+    if precision not in PRECISIONS or (precision != "float32" and exported.form != "openvino"):
+        raise SettingsError(f"an export ({exported.form}) runs in float32; got precision {precision!r}")
+    if exported.form == "static":
+        assert exported.table is not None
+        return StaticEngine(exported.table)
+    return GraphEngine(exported.form, precision, parts.model.config, graph_runner(exported, precision))
+
+
+def graph_runner(exported: Exported, precision: Precision) -> Callable[[str], Runner]:
+    """Return what gives the runner of each graph: read when it is first asked for, and kept."""
+    made: dict[str, Runner] = {}
+    lock = threading.Lock()
+
+    def runner(name: str) -> Runner:
+        if name not in exported.graphs:
+            what = "text vectors (no pooling was stored)" if name == EMBED else f"the head {name!r}"
+            have = ", ".join(other for other in exported.graphs if other != EMBED) or "text vectors alone"
+            raise SettingsError(f"this export has no graph of {what}; it has: {have}")
+        path = exported.directory / exported.graphs[name]
+        with lock:
+            if name not in made:
+                made[name] = OnnxRunner(path) if exported.form == "onnx" else OpenVinoRunner(path, precision)
+            return made[name]
+
+    return runner
 
 
 def read_export(directory: Path, manifest: manifest_format.Manifest, tokenizer: Tokenizer, card: str) -> BundleParts:
@@ -122,13 +156,19 @@ def read_export(directory: Path, manifest: manifest_format.Manifest, tokenizer: 
 
 
 def write_export(
-    parts: BundleParts, path: str | Path, write: Callable[[Path], list[str]], check: Callable[[Path], None]
+    parts: BundleParts,
+    path: str | Path,
+    write: Callable[[Path], tuple[list[str], Mapping[str, Any]]],
+    check: Callable[[Path], None] | None = None,
 ) -> None:
     """Save an export as a directory: whole, or nothing.
 
     parts  with `exported`, which says what the files are
-    write  fills a directory with them and returns their names; tokenizer, certificate, card and anaume.json are added
-    check  is given the finished directory before it takes its place; what it raises leaves nothing
+    write  fills a directory with them and returns their names and the certificate; tokenizer, card and anaume.json are
+           added
+    check  is given the finished directory before it takes its place
+
+    What either raises leaves nothing behind.
 
     Raises BundleError as `save_directory` does.
     """
@@ -142,8 +182,10 @@ def write_export(
 
     def fill(directory: Path) -> None:
         longest = None if exported.form == "static" else parts.embedding.max_length
-        names = [*parts.tokenizer.save(directory, max_length=longest), *write(directory), CERTIFICATE]
-        write_text(directory / CERTIFICATE, json_text(exported.certificate))
+        names = parts.tokenizer.save(directory, max_length=longest)
+        written, certificate = write(directory)
+        names += [*written, CERTIFICATE]
+        write_text(directory / CERTIFICATE, json_text(certificate))
         write_text(directory / manifest_format.CARD, _card(parts, exported, fingerprints))
         manifest = manifest_format.Manifest(
             anaume_version=__version__,
@@ -160,7 +202,8 @@ def write_export(
             export=exported.to_dict(),
         )
         write_text(directory / manifest_format.FILE, json_text(manifest.to_dict()))
-        check(directory)
+        if check is not None:
+            check(directory)
 
     save_directory(path, fill)
 
@@ -178,9 +221,11 @@ def _table(directory: Path, size: int) -> Tensor:
 
 def _card(parts: BundleParts, exported: Exported, fingerprints: Fingerprints) -> str:
     """Return README.md: what this is, and where it stands against the bundle it was made of."""
-    library = {"static": "sentence-transformers"}[exported.form]
+    library = {"static": "sentence-transformers", "onnx": "onnx", "openvino": "openvino"}[exported.form]
     what = {
         "static": "Static vectors: one a token, distilled from an encoder; a text's is their sum, of length 1",
+        "onnx": "A BERT encoder as ONNX graphs, pooling, normalisation and heads inside",
+        "openvino": "A BERT encoder as OpenVINO graphs, pooling, normalisation and heads inside",
     }[exported.form]
     lines = ["---", f"library_name: {library}", "tags:", "- anaume", "---", "", f"# An anaume export: {exported.form}"]
     lines += ["", f"{what}. `anaume.load` opens it; `{CERTIFICATE}` says how far its answers are from the encoder's."]

@@ -49,6 +49,7 @@ def _embed(
     precision: Annotated[
         Literal["float32", "bfloat16"], typer.Option("--precision", help="bfloat16 is about twice as fast.")
     ] = "float32",
+    engine: options.EngineOption = "auto",
     reading: options.Reading = options.NO_READING,
     overwrite: options.Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout (with -o).")] = False,
@@ -68,7 +69,7 @@ def _embed(
         raise SettingsError("--json prints the summary on stdout, where the vectors go: name their file with -o")
     from anaume.jobs.embed import embed_file
 
-    opened = open_bundle(bundle, device=device, precision=precision)
+    opened = open_bundle(bundle, device=device, precision=precision, engine=engine)
     summary = embed_file(
         opened,
         files,

@@ -103,8 +103,8 @@ def _export(
     bundle: options.BundleArg,
     out: Out,
     to: Annotated[
-        Literal["static"],
-        typer.Option("--to", metavar="FORM", help="static: one vector a token, no encoder.", show_default=False),
+        Literal["onnx", "openvino", "static"],
+        typer.Option("--to", metavar="FORM", help="onnx, openvino, or static: one vector a token.", show_default=False),
     ],
     texts: Annotated[
         list[str] | None,
@@ -128,9 +128,11 @@ def _export(
 ) -> None:
     """Save a bundle in another form, with a certificate of what it costs.
 
-    A static export embeds tens of times faster and knows no context: "bank" is one vector everywhere. It opens like a
-    bundle, in anaume and in sentence-transformers, and has a fingerprint of its own.
+    Graphs of ONNX and OpenVINO hold pooling, normalisation or head, take any batch and length, and are compared with
+    the bundle before they are kept. A static export embeds tens of times faster and knows no context: "bank" is one
+    vector everywhere. Exports open like bundles.
 
+    $ anaume export my-bundle --to onnx -o my-bundle-onnx
     $ anaume export all-MiniLM-L6-v2 --to static -o static
     $ anaume export my-bundle --to static --texts tickets.csv --column body --sts dev.tsv -o static
     """
@@ -156,6 +158,14 @@ def _export(
 def _show_certificate(certificate: Certificate, out: Path) -> None:
     facts([(name.replace("_", " "), value) for name, value in certificate.settings.items()])
     say()
+    if certificate.graphs is not None:
+        graphs = [
+            (told["file"], len(told["shapes"]), f"{told['largest_difference']:.1e}", f"{told['bound']:.0e}")
+            for told in certificate.graphs.values()
+        ]
+        table(("graph", "shapes", "largest difference", "bound"), graphs, right=("shapes",))
+        say(f"written: {printable(str(out))}")
+        return
     rows: list[tuple[str, str, str]] = []
     if (agreement := certificate.texts) is not None:
         on = f"{agreement.texts:,} held-out texts"

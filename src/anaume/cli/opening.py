@@ -12,17 +12,20 @@ from anaume.logs import get_logger
 
 if TYPE_CHECKING:
     from anaume.bundle import Bundle
+    from anaume.bundle.choosing import EngineName
     from anaume.engines import Precision
     from anaume.tokenization import Tokenizer
 
 log = get_logger(__name__)
 
 
-def open_bundle(name: str, *, device: str = "auto", precision: Precision = "float32") -> Bundle:
+def open_bundle(
+    name: str, *, device: str = "auto", precision: Precision = "float32", engine: EngineName = "auto"
+) -> Bundle:
     """Open a bundle by directory or name. Raises BundleError or TokenizerError."""
     import anaume
 
-    return anaume.load(name, precision=precision, device=device)
+    return anaume.load(name, precision=precision, device=device, engine=engine)
 
 
 def open_tokenizer(name: str, **flags: Any) -> Tokenizer:

@@ -29,6 +29,10 @@ FilesArg = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Pair = Annotated[str | None, typer.Option("--pair", metavar="TEXT", parser=typed, help="A second text, after [SEP].")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a picture: .png, .svg or .pdf.")]
+EngineOption = Annotated[
+    Literal["auto", "torch", "openvino"],
+    typer.Option("--engine", metavar="NAME", help="auto, torch or openvino (CPUs; pip install 'anaume[fast]')."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")]
 
 FormatName = Literal["txt", "csv", "tsv", "jsonl", "parquet"]

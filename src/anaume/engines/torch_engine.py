@@ -12,6 +12,7 @@ from torch import Tensor
 
 from anaume.config import EmbeddingConfig
 from anaume.engines.protocol import PRECISIONS, Batch, Precision, Vectors
+from anaume.engines.watching import look, version
 from anaume.errors import SettingsError
 from anaume.logs import get_logger
 from anaume.model import Bert, EncoderOutput, pool
@@ -144,7 +145,7 @@ class TorchEngine:
         shared = self._dtype == torch.float32 and all(
             tensor.dtype == torch.float32 and tensor.device == self._device for tensor in tensors
         )
-        state = tuple((tensor.data_ptr(), 0 if shared else _version(tensor)) for tensor in tensors)
+        state = tuple((tensor.data_ptr(), 0 if shared else version(tensor)) for tensor in tensors)
         held = self._twin
         if held is not None and held.state == state and (shared or torch.equal(torch.cat(held.looks), held.seen)):
             return held.model
@@ -152,7 +153,7 @@ class TorchEngine:
             # The memo makes the copy keep the caller's parameters and buffers instead of duplicating them.
             memo = {id(tensor): tensor for tensor in tensors}
             model = copy.deepcopy(self._source, memo)
-            looks = [] if shared else [_look(tensor) for tensor in tensors]
+            looks = [] if shared else [look(tensor) for tensor in tensors]
             seen = torch.cat(looks) if looks else torch.empty(0)
             if not shared:
                 model = copy.deepcopy(model).to(device=self._device, dtype=self._dtype)
@@ -172,13 +173,3 @@ class _Twin:
     """Views of a few places of each of the caller's tensors; none where the tensors are shared."""
     seen: Tensor
     """What stood there."""
-
-
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
-
-
-def _look(tensor: Tensor) -> Tensor:
-    """A view of up to eight places: fused optimizers and `.data` change values without counting the version up."""
-    flat = tensor.detach().reshape(-1)
-    return flat[:: max(1, len(flat) // 8)][:8]

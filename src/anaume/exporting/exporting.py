@@ -11,6 +11,7 @@ from anaume.bundle.exported import FORMS, Form
 from anaume.data.labelled import TextExample
 from anaume.errors import SettingsError, nearest
 from anaume.exporting.certificate import Certificate
+from anaume.exporting.graphs import export_graphs
 from anaume.exporting.static import export_static
 
 
@@ -26,7 +27,8 @@ def export_bundle(
 ) -> Certificate:
     """Save a bundle in another form as the directory `out`, which `anaume.load` opens, and return its certificate.
 
-    to          "static": one vector a token, no encoder (`export_static`)
+    to          "onnx", "openvino": graphs of text vectors and every head (`export_graphs`); "static": one vector a
+                token, no encoder (`export_static`)
     dimensions  numbers a static vector
     texts       of your domain, for a static export: frequencies, and the loss on those held out
     pairs       pairs with a number (STS), for a static export
@@ -42,4 +44,9 @@ def export_bundle(
     check_place(place)
     if not overwrite and place.is_dir() and any(place.iterdir()):
         raise SettingsError(f"{place} holds a bundle already; name another, or overwrite=True (--overwrite)")
+    if to != "static":
+        given = {"dimensions": dimensions is not None, "texts": bool(texts), "pairs": bool(pairs)}
+        if named := [name for name, there in given.items() if there]:
+            raise SettingsError(f"{', '.join(named)} is for a static export; an export to {to} is the bundle's own")
+        return export_graphs(bundle, place, to)
     return export_static(bundle, place, dimensions=dimensions, texts=texts, pairs=pairs)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -113,13 +114,13 @@ def export_static(
         if pairs
         else None,
     )
-    parts = replace(parts, exported=replace(exported, certificate=certificate.to_dict()))
 
-    def write(directory: Path) -> list[str]:
+    def write(directory: Path) -> tuple[list[str], dict[str, Any]]:
         write_safetensors(directory / TABLE_FILE, {TABLE: table})
-        if bundle.tokenizer.rules.words == "mecab":
-            return [TABLE_FILE]  # no tokenizer.json can hold MeCab: nothing but anaume could open it
-        return [TABLE_FILE, *write_static_settings(directory, parts.embedding)]
+        names = [TABLE_FILE]
+        if bundle.tokenizer.rules.words != "mecab":  # no tokenizer.json can hold MeCab: only anaume could open it
+            names += write_static_settings(directory, parts.embedding)
+        return names, certificate.to_dict()
 
     write_export(parts, out, write, lambda directory: _check(directory, static, held_out or _SAMPLE))
     return certificate

@@ -1,0 +1,133 @@
+"""Which engine runs a bundle's batches: the one asked for, or by a fixed rule; nothing is timed at run time.
+
+"auto" takes OpenVINO where it is installed, on a CPU, for weights as they were loaded, in an encoder large enough; and
+not before its graph lies on disk or a call brings many texts: making one takes seconds, which a short command would
+never earn back. Everywhere else it takes torch. Both give the same answers within promise 2 (docs/decisions/0022-...).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from anaume.bundle.exported import export_engine
+from anaume.bundle.parts import BundleParts
+from anaume.engines import (
+    Engine,
+    Precision,
+    TorchEngine,
+    graph_is_kept,
+    has_openvino,
+    openvino_engine,
+    pick_device,
+)
+from anaume.engines.watching import Watch
+from anaume.errors import SettingsError, nearest
+from anaume.logs import get_logger
+
+log = get_logger(__name__)
+
+EngineName = Literal["auto", "torch", "openvino"]
+ENGINES: tuple[EngineName, ...] = ("auto", "torch", "openvino")
+LARGE = 5_000_000
+"""Parameters of an encoder, input tables apart, from which "auto" takes OpenVINO: all-MiniLM-L6-v2 has 10.6 million."""
+MANY = 512
+"""Texts of one call that are worth making a graph."""
+_said: set[str] = set()
+
+
+class Engines:
+    """The engines of one bundle, each made when it is first needed.
+
+    Raises SettingsError for an unknown engine, precision or device, MissingExtra for one that is not installed.
+    """
+
+    def __init__(self, parts: BundleParts, *, wanted: EngineName, precision: Precision, device: str) -> None:
+        if wanted not in ENGINES:
+            raise SettingsError(
+                f"engine must be one of {', '.join(ENGINES)}; got {wanted!r}{nearest(str(wanted), ENGINES)}"
+            )
+        if parts.exported is not None and wanted != "auto":
+            raise SettingsError(f"an export ({parts.exported.form}) brings its own engine; leave engine out")
+        self._parts, self._wanted, self._precision, self._device = parts, wanted, precision, device
+        self._made: dict[tuple[str, str], Engine] = {}
+        self._kept: bool | None = None
+        self._watch: Watch | None = None
+        self.get()  # a wrong precision or device is said now, not at the first text
+
+    def get(self, device: str | None = None, texts: int = 0) -> Engine:
+        """Return the engine for a call that brings so many texts; `device` None = the bundle's own."""
+        wanted = self._device if device is None else device
+        if self._parts.exported is not None:
+            return self._one("export", wanted)
+        kind = self._kind(wanted, texts)
+        return self._one(kind, "cpu" if kind == "openvino" else wanted)
+
+    def with_states(self) -> Engine:
+        """Return an engine that gives every layer's states."""
+        return self.get() if self._parts.exported is not None else self._one("torch", self._device)
+
+    def _one(self, kind: str, device: str) -> Engine:
+        if (kind, device) not in self._made:
+            self._made[kind, device] = self._make(kind, device)
+        return self._made[kind, device]
+
+    def _make(self, kind: str, device: str) -> Engine:
+        parts = self._parts
+        if parts.exported is not None:
+            return export_engine(parts, self._precision, device)
+        if kind == "openvino":
+            return openvino_engine(parts.model, parts.embedding, precision=self._precision)
+        return TorchEngine(parts.model, parts.embedding, precision=self._precision, device=device)
+
+    def _kind(self, device: str, texts: int) -> Literal["torch", "openvino"]:
+        if self._wanted == "torch":
+            return "torch"
+        if self._wanted == "openvino":
+            if device not in ("auto", "cpu"):
+                raise SettingsError(f"engine='openvino' runs on the CPU; got device {device!r}")
+            return "openvino"
+        if ("openvino", "cpu") not in self._made or self._trained():
+            why = self._why_torch(device, texts)
+            if why:
+                log.debug("engine: torch (%s)", why)
+                return "torch"
+            _say("engine: openvino (installed, on a CPU; engine='torch' takes torch)")
+        return "openvino"
+
+    def _why_torch(self, device: str, texts: int) -> str:
+        """Return why "auto" takes torch; "" where it takes OpenVINO."""
+        parts = self._parts
+        layers = sum(parameter.numel() for parameter in parts.model.encoder.parameters())
+        if not parts.source or pick_device(device).type != "cpu":
+            return "weights made in memory" if not parts.source else "not on a CPU"
+        if layers < LARGE:
+            return f"an encoder of {layers:,} parameters, under {LARGE:,}"
+        if self._trained():
+            return "its weights changed since they were loaded"
+        if not has_openvino():
+            if texts >= MANY:
+                _say("engine: torch; OpenVINO is faster on a CPU and not installed: pip install 'anaume[fast]'")
+            return "OpenVINO is not installed"
+        if texts < MANY and not self._graph_is_kept():
+            return f"{texts} texts: making a graph pays from {MANY} on, or with engine='openvino'"
+        return ""
+
+    def _trained(self) -> bool:
+        tensors: list[torch.Tensor] = list(self._parts.model.parameters())
+        if self._watch is None:
+            self._watch = Watch(tensors)
+        return self._watch.changed(tensors)
+
+    def _graph_is_kept(self) -> bool:
+        if self._kept is None:
+            self._kept = graph_is_kept(self._parts.model, self._parts.embedding)
+        return self._kept
+
+
+def _say(line: str) -> None:
+    """Log a line once a process."""
+    if line not in _said:
+        _said.add(line)
+        log.info("%s", line)

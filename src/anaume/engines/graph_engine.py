@@ -1,0 +1,101 @@
+"""Graphs at work: what runs one is behind a small call, what goes in and comes out is the same for every library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from anaume.config import EncoderConfig
+from anaume.engines.graph_names import EMBED, MASK, POOLING_MASK, SEGMENT_IDS, TOKEN_IDS
+from anaume.engines.protocol import Batch, Precision, Vectors
+from anaume.errors import SettingsError
+from anaume.model import EncoderOutput
+
+BATCH_TOKENS = 1024
+"""Tokens of a batch on a CPU: see torch_engine.CPU_BATCH_TOKENS."""
+
+
+class Runner(Protocol):
+    """One graph, ready to run from any number of threads."""
+
+    inputs: frozenset[str]
+    """The names it is fed."""
+
+    def __call__(self, feeds: Mapping[str, npt.NDArray[np.int64]]) -> Vectors:
+        """Return its one output, float32."""
+        ...
+
+
+class GraphEngine:
+    """Runs batches through graphs on the CPU.
+
+    runner  a graph's name (`EMBED` or a head's) -> what runs it; asked once a batch, so it keeps what it made
+    config  of the encoder: rows and IDs are checked against it, since a graph would not say what was wrong
+    """
+
+    device = "cpu"
+    max_batch_tokens = BATCH_TOKENS
+
+    def __init__(self, name: str, precision: Precision, config: EncoderConfig, runner: Callable[[str], Runner]) -> None:
+        self.name = name
+        self.precision: Precision = precision
+        self._config = config
+        self._runner = runner
+
+    def embed(self, batch: Batch) -> Vectors:
+        """Return one vector a row, (batch, embedding_size) float32: encoder, pooling, normalisation."""
+        return self._run(EMBED, batch)
+
+    def head_logits(self, batch: Batch, head: str) -> Vectors:
+        """Return the logits of a head, float32, shaped as heads have them. Raises SettingsError without that head."""
+        return self._run(head, batch)
+
+    def token_log_probabilities(self, batch: Batch, positions: Sequence[int], head: str) -> Vectors:
+        """Return what an mlm head thinks of one place a row, (batch,): (batch, vocab_size) float32."""
+        logits = self._run(head, batch)[np.arange(len(batch.token_ids)), np.asarray(positions)]
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        found: Vectors = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return found
+
+    def hidden_states(self, batch: Batch, *, keep_attentions: bool = False) -> EncoderOutput:
+        """Raise SettingsError: a graph hands out its one result."""
+        self._refuse("hidden states")
+
+    def _run(self, name: str, batch: Batch) -> Vectors:
+        self._check(batch)
+        runner = self._runner(name)
+        segments = np.zeros_like(batch.token_ids) if batch.segment_ids is None else batch.segment_ids
+        counted = batch.attention_mask if batch.pooling_mask is None else batch.pooling_mask
+        given = {TOKEN_IDS: batch.token_ids, MASK: batch.attention_mask, SEGMENT_IDS: segments, POOLING_MASK: counted}
+        if batch.pooling_mask is not None and POOLING_MASK not in runner.inputs:
+            self._refuse("a pooling_mask")
+        # A graph takes int64 and nothing else, in memory without gaps.
+        return runner({key: np.ascontiguousarray(given[key], dtype=np.int64) for key in sorted(runner.inputs)})
+
+    def _check(self, batch: Batch) -> None:
+        longest = self._config.max_position_embeddings
+        if batch.token_ids.ndim != 2 or batch.attention_mask.shape != batch.token_ids.shape:
+            shapes = f"{batch.token_ids.shape} and {batch.attention_mask.shape}"
+            raise SettingsError(f"token_ids and attention_mask must be (batch, seq_len), both alike; got {shapes}")
+        if batch.token_ids.shape[1] > longest:
+            raise SettingsError(
+                f"a row of {batch.token_ids.shape[1]} tokens is longer than the position table, {longest} "
+                "(max_position_embeddings): cut the text or split it into windows"
+            )
+        tables = (
+            ("token", batch.token_ids, self._config.vocab_size, "vocab_size"),
+            ("segment", batch.segment_ids, self._config.segment_vocab_size, "segment_vocab_size"),
+        )
+        for kind, ids, rows, setting in tables:
+            if ids is not None and ids.size and (ids.min() < 0 or ids.max() >= rows):
+                row, place = np.argwhere((ids < 0) | (ids >= rows))[0]
+                raise SettingsError(
+                    f"{kind} ID {ids[row, place]} at row {row}, place {place} is outside its table of {rows} rows "
+                    f"({setting}): do tokenizer and model belong together?"
+                )
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise SettingsError(f"{what}: not in the graphs that {self.name} runs; use the bundle with engine='torch'")

@@ -1,0 +1,89 @@
+"""The libraries that run a graph: OpenVINO and ONNX Runtime, each imported when it is first needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from anaume.engines.protocol import Precision, Vectors
+from anaume.errors import BundleError, MissingExtra
+
+FAST, ONNX = "fast", "onnx"  # extras
+
+
+def has_openvino() -> bool:
+    """Return whether OpenVINO and what writes its graphs are installed; imports neither."""
+    return all(importlib.util.find_spec(name) is not None for name in ("openvino", "onnx"))
+
+
+@cache
+def openvino_core() -> Any:
+    """Return OpenVINO's core, one a process. Raises MissingExtra."""
+    try:
+        import openvino
+    except ImportError:
+        raise MissingExtra("OpenVINO", FAST) from None
+    return openvino.Core()
+
+
+class OpenVinoRunner:
+    """A graph compiled by OpenVINO for the CPU.
+
+    graph  a serialised ONNX model, or the path of a graph that OpenVINO reads
+
+    The precision is always said: left to itself OpenVINO takes bfloat16 where a processor has it. Threads are torch's.
+    """
+
+    def __init__(self, graph: bytes | Path, precision: Precision) -> None:
+        core = openvino_core()
+        hints = {
+            "INFERENCE_PRECISION_HINT": "f32" if precision == "float32" else "bf16",
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        }
+        try:
+            model = core.read_model(model=graph if isinstance(graph, bytes) else str(graph))
+            self._compiled = core.compile_model(model, "CPU", hints)
+        except RuntimeError as error:
+            what = "a graph" if isinstance(graph, bytes) else str(graph)
+            raise BundleError(f"{what}: OpenVINO can't read or compile it: {str(error).splitlines()[-1]}") from error
+        self.inputs = frozenset(port.get_any_name() for port in self._compiled.inputs)
+        self._requests = threading.local()
+
+    def __call__(self, feeds: Mapping[str, npt.NDArray[np.int64]]) -> Vectors:
+        """Return the graph's output; each thread has a request of its own."""
+        if not hasattr(self._requests, "own"):
+            self._requests.own = self._compiled.create_infer_request()
+        result: Vectors = np.array(self._requests.own.infer(dict(feeds), share_inputs=True)[0], dtype=np.float32)
+        return result
+
+
+class OnnxRunner:
+    """A graph run by ONNX Runtime on the CPU. Raises MissingExtra, BundleError for a file it does not take."""
+
+    def __init__(self, graph: Path) -> None:
+        try:
+            import onnxruntime
+        except ImportError:
+            raise MissingExtra("an ONNX export", ONNX) from None
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.log_severity_level = 3  # errors
+        try:
+            self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its exceptions are named differently in every release
+            raise BundleError(f"{graph}: ONNX Runtime does not take it: {str(error).splitlines()[0]}") from error
+        self.inputs = frozenset(port.name for port in self._session.get_inputs())
+
+    def __call__(self, feeds: Mapping[str, npt.NDArray[np.int64]]) -> Vectors:
+        """Return the graph's output."""
+        result: Vectors = self._session.run(None, dict(feeds))[0]
+        return result

@@ -1,0 +1,158 @@
+"""A bundle as graphs of ONNX or OpenVINO, each compared with the bundle over a spread of shapes before it is kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from anaume import __version__
+from anaume.bundle import Bundle
+from anaume.bundle.exported import Exported, graph_runner, shape_only, write_export
+from anaume.bundle.fingerprint import weights_fingerprint
+from anaume.config import EmbeddingConfig
+from anaume.engines import EMBED, Batch, Engine, GraphEngine, TorchEngine, graph_names
+from anaume.engines.runners import FAST, ONNX, openvino_core
+from anaume.errors import BundleError, MissingExtra
+from anaume.exporting.certificate import Certificate
+from anaume.model import Bert
+
+BATCHES, LENGTHS = (1, 3, 17), (1, 2, 7)
+"""Shapes that a graph is run at, besides the longest row and the one before."""
+VECTORS_BOUND, LOGITS_BOUND = 1e-5, 1e-4
+"""Largest difference from the bundle, times max(1, largest magnitude)."""
+
+Form = Literal["onnx", "openvino"]
+
+
+def export_graphs(bundle: Bundle, out: str | Path, form: Form) -> Certificate:
+    """Save a bundle as graphs, the directory `out`: its text vectors and every head, one file each.
+
+    Pooling, normalisation and head are inside the graph; batch and length are free; rows are padded. Where no pooling
+    is stored and there are heads, they alone are exported. Each graph is run over a spread of shapes, padded rows among
+    them, and compared with the bundle: one that is off fails the export, and nothing is left.
+
+    Raises MissingExtra, BundleError for a graph that is off and for a place where nothing can be saved.
+    """
+    if form == "openvino":
+        openvino_core()
+    build, save = _builder(form), _SAVERS[form]
+    names = graph_names(bundle.model)
+    if bundle.embedding.pooling is None and len(names) > 1:
+        names.remove(EMBED)
+    files = {name: _file(name, number, form) for number, name in enumerate(names)}
+    weights = weights_fingerprint(bundle.model)
+    exported = Exported(
+        form=form, embedding_size=bundle.config.hidden_size, weights=weights, graphs=files, certificate={}
+    )
+    parts = replace(
+        bundle.parts,
+        model=shape_only(bundle.config, bundle.model.head_configs),
+        exported=exported,
+        source="",
+        notes=(),
+        report=None,
+        fingerprints=None,
+        card="",
+    )
+    made: list[Certificate] = []
+
+    def write(directory: Path) -> tuple[list[str], Mapping[str, Any]]:
+        there = replace(exported, directory=directory)
+        engine = GraphEngine(form, "float32", bundle.config, graph_runner(there, "float32"))
+        graphs, written = {}, []
+        for name, file in files.items():
+            told = {
+                "anaume.version": __version__,
+                "anaume.graph": name,
+                "anaume.vector_fingerprint": bundle.fingerprint,
+                "anaume.weights_fingerprint": weights,
+                "anaume.tokenizer_fingerprint": bundle.tokenizer.fingerprint,
+            }
+            written += save(build(bundle.model, bundle.embedding, name, told), directory / file, told)
+            graphs[name] = _compared(bundle, engine, name, file)
+        made.append(Certificate(form=form, made_from=bundle.fingerprint, settings={"form": form}, graphs=graphs))
+        return written, made[0].to_dict()
+
+    write_export(parts, out, write)
+    return made[0]
+
+
+def _builder(form: Form) -> Callable[[Bert, EmbeddingConfig, str, Mapping[str, str]], bytes]:
+    try:
+        from anaume.engines.graphs import build_graph
+    except ImportError:
+        raise MissingExtra(f"an export to {form}", ONNX if form == "onnx" else FAST) from None
+    return build_graph
+
+
+def _save_onnx(graph: bytes, path: Path, told: Mapping[str, str]) -> list[str]:
+    path.write_bytes(graph)
+    return [path.name]
+
+
+def _save_openvino(graph: bytes, path: Path, told: Mapping[str, str]) -> list[str]:
+    import openvino
+
+    model = openvino_core().read_model(model=graph)
+    for key, value in told.items():
+        model.set_rt_info(value, key.split("."))
+    openvino.save_model(model, str(path), compress_to_fp16=False)
+    return [path.name, path.with_suffix(".bin").name]
+
+
+_SAVERS: Mapping[Form, Callable[[bytes, Path, Mapping[str, str]], list[str]]] = {
+    "onnx": _save_onnx,
+    "openvino": _save_openvino,
+}
+
+
+def _file(name: str, number: int, form: Form) -> str:
+    """Return a graph's file: by the head's name where that is a plain word, else by its number."""
+    ending = ".onnx" if form == "onnx" else ".xml"
+    plain = name if re.fullmatch(r"[A-Za-z0-9_-]{1,60}", name) else str(number)
+    return f"vectors{ending}" if name == EMBED else f"head-{plain}{ending}"
+
+
+def _compared(bundle: Bundle, engine: Engine, name: str, file: str) -> dict[str, Any]:
+    """Return how far a graph is from the bundle's model. Raises BundleError where that is too far."""
+    reference = TorchEngine(bundle.model, bundle.embedding, device="cpu")
+    worst, shapes = 0.0, []
+    longest = bundle.config.max_position_embeddings
+    bound = VECTORS_BOUND if name == EMBED else LOGITS_BOUND
+    lengths = dict.fromkeys(length for length in (*LENGTHS, longest - 1, longest) if 1 <= length <= longest)
+    for rows in BATCHES:
+        for length in lengths:
+            batch = _sample(bundle, rows, length, masked=name == EMBED and not bundle.embedding.include_prompt)
+            wanted, got = (
+                own.embed(batch) if name == EMBED else own.head_logits(batch, name) for own in (reference, engine)
+            )
+            if got.shape != wanted.shape:
+                raise BundleError(f"{file}: gives {got.shape} for {rows} x {length} tokens, the bundle {wanted.shape}")
+            if wanted.ndim == 3:  # nobody reads what stands in padding
+                wanted, got = (own[batch.attention_mask] for own in (wanted, got))
+            off = float(np.abs(got - wanted).max() / max(1.0, np.abs(wanted).max()))
+            worst = max(worst, off) if np.isfinite(off) else float("inf")
+            shapes.append([rows, length])
+            if not worst <= bound:
+                raise BundleError(
+                    f"{file}: differs from the bundle by {worst:.1e} for {rows} x {length} tokens, and {bound:.0e} is "
+                    "the bound: nothing was exported"
+                )
+    return {"file": file, "largest_difference": worst, "bound": bound, "shapes": shapes}
+
+
+def _sample(bundle: Bundle, rows: int, length: int, *, masked: bool) -> Batch:
+    """Return a batch of random tokens whose rows are padded on the right, the first one not."""
+    generator = np.random.default_rng((rows, length))
+    config = bundle.config
+    lengths = np.maximum(1, length - np.arange(rows) * length // (rows + 1))
+    mask = np.arange(length) < lengths[:, None]
+    token_ids = np.where(mask, generator.integers(0, config.vocab_size, (rows, length)), bundle.tokenizer.pad_id)
+    segments = np.where(np.arange(length) > length // 2, config.segment_vocab_size - 1, 0) * mask
+    pooled = mask & ((np.arange(length) > 0) | (lengths[:, None] == 1)) if masked else None
+    return Batch(token_ids, mask, segments, pooling_mask=pooled)
