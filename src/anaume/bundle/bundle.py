@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -380,7 +380,7 @@ class Bundle:
         return embed_texts(
             texts,
             tokenizer=self.tokenizer,
-            engine=self._engines.get(device, len(texts) if isinstance(texts, Sized) else 0),
+            engine=self._engines.get(device, len(texts) if isinstance(texts, Sequence) else 0),
             embedding=self.embedding,
             embedding_size=self.embedding_size,
             fingerprint=fingerprint,
