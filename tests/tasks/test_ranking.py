@@ -83,6 +83,9 @@ def test_scores_of_rankings_and_of_labelled_pairs() -> None:
     rows = [row("dog", "cat", worse=("bank", "river")), row("bank", "river", worse=("cat", "dog"))]
     task = Ranking.fit(rows)
     told = task.score([predicted(1.0, 2.0, 0.5), predicted(3.0, 3.0, 1.0)], rows)
+    alone = task.score([predicted(1.0), predicted(2.0)], [row("dog", "cat"), row("bank", "river")])
+    assert alone["mrr@10"] is None
+    assert alone["reason"] == "2 queries have no negatives to be told from"
     assert told["mrr@10"] == 0.5  # second in the first; of equal scores the negative is first
     pairs = [row("a", "b", label=label) for label in ("1", "0", "1", "0")]
     judged = Ranking.fit(pairs)

@@ -61,6 +61,7 @@ def evaluate_file(
     examples = read_examples(type(task), given, labelled=True, **reading)
     if not examples:
         raise DataError(f"{', '.join(map(str, given))}: no examples to score on")
+    task = task.judged_on(examples)
     with progress_bar("evaluating", len(examples) * (1 if against is None else 2), show=progress) as advance:
         predictions, coverage, pieces, unknown = _predicted(bundle, examples, advance)
         comparison = other_scores = None

@@ -244,10 +244,12 @@ class Ranking(Task[SimilarityExample, RankingPrediction]):
             told: dict[str, Any] = {"spearman": _finite(correlation("spearman", rows[:, 0], rows[:, 1]))}
             if 0 < (rows[:, 0] == 1.0).sum() < len(rows) and set(rows[:, 0]) <= {0.0, 1.0}:
                 told |= pair_scores(rows[:, 0] == 1.0, rows[:, 1])
+        elif alone := int(np.isnan(rows).any(axis=1).sum()):
+            told = {self.main: None, "reason": f"{alone:,} queries have no negatives to be told from"}
         else:
             told = dict(zip(RETRIEVAL_SCORES, rows.mean(axis=0).tolist(), strict=True))
         if told.get(self.main) is None:
-            told |= {self.main: None, "reason": f"examples of this kind have no {self.main}"}
+            told = {self.main: None, "reason": f"examples of this kind have no {self.main}"} | told
         return {**told, "examples": len(examples)}
 
     def example_scores(
@@ -287,6 +289,9 @@ class Ranking(Task[SimilarityExample, RankingPrediction]):
         rows = []
         for example, prediction in zip(examples, predictions, strict=True):
             near = len(example.positives)
+            if len(prediction.scores) == near:  # any order would be the best
+                rows.append([math.nan] * len(RETRIEVAL_SCORES))
+                continue
             # Of equal scores the negative stands higher.
             order = sorted(range(len(prediction.scores)), key=lambda place: (-prediction.scores[place], place < near))
             found = ranking_scores(order, dict.fromkeys(range(near), 1))
