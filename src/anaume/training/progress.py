@@ -29,9 +29,10 @@ class Landmarks:
     """Losses of models that know nothing: what a loss is to be read beside."""
 
     uniform: float
-    """ln V: every token equally likely, where an untrained model begins."""
+    """ln V: every token equally likely, where weights drawn as published begin."""
     floor: float
-    """The unigram entropy: every token as likely as it is frequent, whatever stands around it."""
+    """The unigram entropy: every token as likely as it is frequent, whatever stands around it. Informed weights begin
+    there."""
 
     @classmethod
     def of_corpus(cls, corpus: Corpus | str | Path) -> Landmarks:
@@ -43,8 +44,8 @@ class Landmarks:
     def line(self) -> str:
         """Say them."""
         return (
-            f"an untrained model's loss is ln V = {self.uniform:.2f}; {self.floor:.2f} is the floor of one that knows "
-            "how frequent tokens are and does not look at their neighbours"
+            f"a model that knows nothing has a loss of ln V = {self.uniform:.2f}; {self.floor:.2f} is the floor of one "
+            "that knows how frequent tokens are and does not look at their neighbours"
         )
 
 
@@ -105,12 +106,14 @@ def stuck(rows: Sequence[dict[str, Any]], landmarks: Landmarks, settings: Pretra
         return None
     run, optimizer, schedule = settings.run, settings.optimizer, settings.schedule
     steps = max(row["step"] for row in rows)
+    published = settings.model.start == "published"
+    plateau = "; a plateau of several hundred is usual, and longer for larger models" if published else ""
     warmup = f"schedule.warmup = {schedule.warmup:g}" + (", none" if schedule.warmup == 0 else "")
     return (
         f"the loss stayed at the floor: {sum(last) / len(last):.2f} over the last quarter, beside "
         f"{landmarks.floor:.2f} for knowing only how frequent tokens are. Likely causes, the commonest first: too few "
-        f"steps ({steps:,}; a plateau of several hundred is usual, and longer for larger models); a learning rate too "
-        f"high or too low (optimizer.learning_rate = {optimizer.learning_rate:g}; {warmup}); small batches "
+        f"steps ({steps:,}{plateau}); a learning rate too high or too low "
+        f"(optimizer.learning_rate = {optimizer.learning_rate:g}; {warmup}); small batches "
         f"({run.batch_rows} rows of {settings.data.seq_len}); text that repeats itself or is not text (anaume check)"
     )
 
