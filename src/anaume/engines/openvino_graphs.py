@@ -6,11 +6,12 @@ import dataclasses
 import hashlib
 import json
 import threading
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from anaume.config import EmbeddingConfig
-from anaume.engines.graph_cache import cached, keep
+from anaume.engines.graph_cache import cache_folder, cached, keep
 from anaume.engines.graph_engine import GraphEngine, Runner
 from anaume.engines.graph_names import EMBED, graph_names
 from anaume.engines.protocol import PRECISIONS, Precision
@@ -41,17 +42,16 @@ def openvino_engine(model: Bert, embedding: EmbeddingConfig, *, precision: Preci
 
 def graph_is_kept(model: Bert, embedding: EmbeddingConfig, name: str = EMBED) -> bool:
     """Return whether a start would find the graph on disk (hashes the weights: 0.1 s for 22 M parameters)."""
-    return cached(graph_key(model, embedding, name)) is not None
+    folder = cache_folder()
+    return folder.is_dir() and cached(graph_key(model, embedding, name)) is not None
 
 
 def graph_key(model: Bert, embedding: EmbeddingConfig, name: str) -> str:
     """Return sha256 (hex) over everything that a graph holds, and the versions that wrote it."""
-    import openvino
-
     told: dict[str, Any] = {
         "graph": name,
         "written": _WRITTEN,
-        "openvino": openvino.__version__,
+        "openvino": version("openvino"),
         "encoder": model.config.to_dict(),
         "head": model.head_configs[name].to_dict() if name in model.head_configs else None,
         "embedding": [embedding.pooling, embedding.normalize, embedding.include_prompt] if name == EMBED else None,
