@@ -23,6 +23,7 @@ from typing import Any, Self
 from anaume.errors import AnaumeError, AnaumeWarning, DataError, MissingExtra, SettingsError
 
 CURRENT, PASSAGES, LOCK = "current", "passages_", "lock"
+_UNREACHED = ("RetryError", "NoSuchBucket", "Generic {", "Credential")
 _FULL = ("No space left", "os error 28", "File too large", "os error 27", "Disk quota", "os error 122")
 
 
@@ -182,6 +183,11 @@ def said(where: str) -> Iterator[None]:
         text = " ".join(str(error).split())
         if any(mark in text for mark in _FULL):
             raise DataError(f"{where}: the disk is full; what was committed before is kept") from error
+        if "://" in where and any(mark in text for mark in _UNREACHED):
+            raise DataError(
+                f"{where}: the bucket can't be reached: see to its name, and to address and keys in the environment "
+                f"(AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...): {text[:200]}"
+            ) from error
         raise DataError(f"{where}: {text[:300]}") from error
 
 
