@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -303,11 +304,11 @@ def open_index(path: str | Path, bundle: Bundle | None = None, *, device: str = 
 def refuse_other(record: IndexRecord, fingerprint: str, bundle: Bundle, where: str) -> None:
     """Raise BundleError unless the bundle makes the very vectors that an index holds."""
     if fingerprint != record.fingerprint:
-        name = bundle.parts.source or "the bundle in memory"
-        same = " (it has changed since)" if record.bundle and name == record.bundle else ""
+        name = _near(bundle.parts.source) or "the bundle in memory"
+        same = " (it has changed since)" if record.bundle and bundle.parts.source == record.bundle else ""
         raise BundleError(
-            f"{where} holds vectors of {record.bundle or 'a bundle never saved'}, fingerprint {record.fingerprint}, "
-            f"and {name} makes vectors of fingerprint {fingerprint}{same}: use the first, or "
+            f"{where} holds vectors of {_near(record.bundle) or 'a bundle never saved'}, fingerprint "
+            f"{record.fingerprint}, and {name} makes vectors of fingerprint {fingerprint}{same}: use the first, or "
             f"`anaume index migrate {where} --bundle {name}`"
         )
     if bundle.precision != record.precision and not {bundle.precision, record.precision} <= _MIXABLE:
@@ -315,6 +316,12 @@ def refuse_other(record: IndexRecord, fingerprint: str, bundle: Bundle, where: s
             f"{where} holds {record.precision} vectors, and the bundle makes {bundle.precision} ones, which are not "
             f"near enough: open it with precision={record.precision!r}"
         )
+
+
+def _near(path: str) -> str:
+    """Return a path as it is named from here, if it lies below."""
+    relative = os.path.relpath(path) if os.path.isabs(path) else path
+    return path if relative.startswith(os.pardir) else relative
 
 
 def _check_top_k(top_k: int) -> None:
