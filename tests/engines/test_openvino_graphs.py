@@ -60,6 +60,7 @@ def test_it_gives_torch_s_answers_and_makes_each_graph_once(cache: Path, monkeyp
     again = openvino_engine(model, MEAN)
     assert np.array_equal(again.embed(batch), engine.embed(batch))
     assert graph_is_kept(model, MEAN)
+    assert torch.equal(again.hidden_states(batch).last_hidden_state, reference.hidden_states(batch).last_hidden_state)
 
 
 @openvino

@@ -257,7 +257,7 @@ class Bundle:
             texts,
             layers,
             tokenizer=self.tokenizer,
-            engine=self._engines.with_states(),
+            engine=self._engines.get(),
             num_hidden_layers=self.config.num_hidden_layers,
             max_length=self.embedding.max_length,
         )

@@ -54,7 +54,13 @@ class Engines:
         self._made: dict[tuple[str, str], Engine] = {}
         self._kept: bool | None = None
         self._watch: Watch | None = None
-        self.get()  # a wrong precision or device is said now, not at the first text
+        # A wrong precision or device is said now, not at the first text.
+        if parts.exported is not None or wanted != "auto":
+            self.get()
+            return
+        self._one("torch", device)
+        if not self._unfit(device):
+            self._trained()  # remembers the weights as they were loaded
 
     def get(self, device: str | None = None, texts: int = 0) -> Engine:
         """Return the engine for a call that brings so many texts; `device` None = the bundle's own."""
@@ -63,10 +69,6 @@ class Engines:
             return self._one("export", wanted)
         kind = self._kind(wanted, texts)
         return self._one(kind, "cpu" if kind == "openvino" else wanted)
-
-    def with_states(self) -> Engine:
-        """Return an engine that gives every layer's states."""
-        return self.get() if self._parts.exported is not None else self._one("torch", self._device)
 
     def _one(self, kind: str, device: str) -> Engine:
         if (kind, device) not in self._made:
@@ -98,12 +100,8 @@ class Engines:
 
     def _why_torch(self, device: str, texts: int) -> str:
         """Return why "auto" takes torch; "" where it takes OpenVINO."""
-        parts = self._parts
-        layers = sum(parameter.numel() for parameter in parts.model.encoder.parameters())
-        if not parts.source or pick_device(device).type != "cpu":
-            return "weights made in memory" if not parts.source else "not on a CPU"
-        if layers < LARGE:
-            return f"an encoder of {layers:,} parameters, under {LARGE:,}"
+        if why := self._unfit(device):
+            return why
         if self._trained():
             return "its weights changed since they were loaded"
         if not has_openvino():
@@ -113,6 +111,15 @@ class Engines:
         if texts < MANY and not self._graph_is_kept():
             return f"{texts} texts: making a graph pays from {MANY} on, or with engine='openvino'"
         return ""
+
+    def _unfit(self, device: str) -> str:
+        """Return why OpenVINO is nothing for this bundle on a device, whatever is installed; "" where it may be."""
+        if not self._parts.source:
+            return "weights made in memory"
+        if pick_device(device).type != "cpu":
+            return "not on a CPU"
+        size = sum(parameter.numel() for parameter in self._parts.model.encoder.parameters())
+        return f"an encoder of {size:,} parameters, under {LARGE:,}" if size < LARGE else ""
 
     def _trained(self) -> bool:
         tensors: list[torch.Tensor] = list(self._parts.model.parameters())

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from anaume.config import EncoderConfig
 from anaume.engines.graph_names import EMBED, MASK, POOLING_MASK, SEGMENT_IDS, TOKEN_IDS
-from anaume.engines.protocol import Batch, Precision, Vectors
+from anaume.engines.protocol import Batch, Engine, Precision, Vectors
 from anaume.errors import SettingsError
 from anaume.model import EncoderOutput
 
@@ -34,16 +34,26 @@ class GraphEngine:
 
     runner  a graph's name (`EMBED` or a head's) -> what runs it; asked once a batch, so it keeps what it made
     config  of the encoder: rows and IDs are checked against it, since a graph would not say what was wrong
+    states  what gives hidden states, which no graph hands out; None = they are refused
     """
 
     device = "cpu"
     max_batch_tokens = BATCH_TOKENS
 
-    def __init__(self, name: str, precision: Precision, config: EncoderConfig, runner: Callable[[str], Runner]) -> None:
+    def __init__(
+        self,
+        name: str,
+        precision: Precision,
+        config: EncoderConfig,
+        runner: Callable[[str], Runner],
+        *,
+        states: Engine | None = None,
+    ) -> None:
         self.name = name
         self.precision: Precision = precision
         self._config = config
         self._runner = runner
+        self._states = states
 
     def embed(self, batch: Batch) -> Vectors:
         """Return one vector a row, (batch, embedding_size) float32: encoder, pooling, normalisation."""
@@ -61,8 +71,10 @@ class GraphEngine:
         return found
 
     def hidden_states(self, batch: Batch, *, keep_attentions: bool = False) -> EncoderOutput:
-        """Raise SettingsError: a graph hands out its one result."""
-        self._refuse("hidden states")
+        """Return every layer, as `states` gives them. Raises SettingsError where there is none."""
+        if self._states is None:
+            self._refuse("hidden states")
+        return self._states.hidden_states(batch, keep_attentions=keep_attentions)
 
     def _run(self, name: str, batch: Batch) -> Vectors:
         self._check(batch)

@@ -16,6 +16,7 @@ from anaume.engines.graph_engine import GraphEngine, Runner
 from anaume.engines.graph_names import EMBED, graph_names
 from anaume.engines.protocol import PRECISIONS, Precision
 from anaume.engines.runners import FAST, OpenVinoRunner, has_openvino, openvino_core
+from anaume.engines.torch_engine import TorchEngine
 from anaume.engines.watching import Watch
 from anaume.errors import MissingExtra, SettingsError, nearest
 from anaume.logs import get_logger
@@ -28,7 +29,7 @@ _WRITTEN = 1
 
 
 def openvino_engine(model: Bert, embedding: EmbeddingConfig, *, precision: Precision = "float32") -> GraphEngine:
-    """Return an engine that runs a model by OpenVINO; nothing is compiled yet.
+    """Return an engine that runs a model by OpenVINO; nothing is compiled yet. Hidden states come from torch.
 
     The model is never changed; trained in place, its graphs are made anew at the next batch. Raises SettingsError for
     an unknown precision, MissingExtra where OpenVINO is not installed.
@@ -37,7 +38,9 @@ def openvino_engine(model: Bert, embedding: EmbeddingConfig, *, precision: Preci
         raise SettingsError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
     if not has_openvino():
         raise MissingExtra("engine='openvino'", FAST)
-    return GraphEngine("openvino", precision, model.config, CompiledGraphs(model, embedding, precision).runner)
+    runner = CompiledGraphs(model, embedding, precision).runner
+    states = TorchEngine(model, embedding, precision=precision, device="cpu")
+    return GraphEngine("openvino", precision, model.config, runner, states=states)
 
 
 def graph_is_kept(model: Bert, embedding: EmbeddingConfig, name: str = EMBED) -> bool:
