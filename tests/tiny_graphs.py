@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ LABELS = ("a", "b", "c")
 SHAPES = ((1, 1), (1, 2), (2, 1), (3, 7), (17, 40), (64, 12))
 
 
-def needs(*names: str) -> Any:
+def needs(*names: str) -> pytest.MarkDecorator:
     """A mark that skips a test where a library is not installed, naming it."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")

@@ -59,8 +59,8 @@ def test_heads_run_there_too(tmp_path: Path, saved: Path) -> None:
     save_tiny(tmp_path / "h", {"mlm": heads["mlm"]})
     save_tiny(tmp_path / "c", {"classification": heads["classification"]})
     for engine in ("openvino", "torch"):
-        blanks = anaume.load(tmp_path / "h", device="cpu", engine=engine)  # type: ignore[arg-type]
-        labels = anaume.load(tmp_path / "c", device="cpu", engine=engine)  # type: ignore[arg-type]
+        blanks = anaume.load(tmp_path / "h", device="cpu", engine=engine)
+        labels = anaume.load(tmp_path / "c", device="cpu", engine=engine)
         found = [guess.probability for guess in blanks.fill("my [MASK] is cute").blanks[0].guesses]
         scores = [list(one.probabilities.values()) for one in labels.predict(["my dog", "the bank"])]
         if engine == "openvino":

@@ -74,9 +74,9 @@ def test_padding_on_the_left_moves_no_text(runtime: str, tmp_path: Path) -> None
     model = tiny_bert()
     ours = engine(runtime, model, CLS, tmp_path)
     batch = padded_batch(1, 7)
-    left = Batch(
-        *(np.pad(part, ((0, 0), (5, 0))) for part in (batch.token_ids, batch.attention_mask, batch.segment_ids))
-    )  # type: ignore[arg-type]
+    assert batch.segment_ids is not None
+    side = ((0, 0), (5, 0))
+    left = Batch(np.pad(batch.token_ids, side), np.pad(batch.attention_mask, side), np.pad(batch.segment_ids, side))
     assert np.allclose(ours.embed(left), ours.embed(batch), atol=1e-6)
 
 
