@@ -6,6 +6,7 @@ import json
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,9 +57,9 @@ def test_a_bucket_holds_what_a_folder_holds(bundle: Bundle, bucket: str, tmp_pat
         assert add_to_index(open_index(out, bundle), more).documents == 8
         open_index(out, bundle).update([{"id": 3, "text": "the money"}])
         open_index(out, bundle).delete([4])
-    searches = ({}, {"where": "n > 7"}, {"hybrid": True})
+    searches: tuple[dict[str, Any], ...] = ({}, {"where": "n > 7"}, {"hybrid": True})
     for options in searches:
-        there, here = (open_index(out).search("the old dog", top_k=50, **options) for out in (remote, local))  # type: ignore[arg-type]
+        there, here = (open_index(out).search("the old dog", top_k=50, **options) for out in (remote, local))
         assert there == here
         assert there
     migrate(remote, bundle, passage_length=12)

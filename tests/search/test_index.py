@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -209,9 +209,16 @@ def test_another_model_is_refused_with_both_named(index: Index, bundle: Bundle, 
         for named in (bundle.fingerprint, other.fingerprint, bundle.parts.source, other.parts.source):
             assert named in str(caught.value)
         stranger = Index(index.store, other)
-        for call, argument in ((stranger.search, "the dog"), (stranger.add, ROWS), (stranger.search_all, [])):
+        calls: list[tuple[Callable[[Any], object], Any]] = [
+            (stranger.search, "the dog"),
+            (stranger.search_all, []),
+            (stranger.add, ROWS),
+            (stranger.update, ROWS),
+            (stranger.delete, ["a"]),
+        ]
+        for call, argument in calls:
             with pytest.raises(BundleError, match="makes vectors of fingerprint"):
-                call(argument)  # type: ignore[operator]
+                call(argument)
     assert len(index) == 4
 
 
