@@ -186,3 +186,13 @@ def test_without_the_library_the_install_line_is_told(monkeypatch: pytest.Monkey
         openvino_engine(tiny_bert(), MEAN)
     with pytest.raises(SettingsError, match="precision must be one of"):
         openvino_engine(tiny_bert(), MEAN, precision="int4")  # type: ignore[arg-type]
+
+
+@openvino
+def test_openvino_tells_nobody_that_it_is_used() -> None:
+    told = (
+        "import sys, os; from anaume.engines.runners import openvino_core; "
+        "os.fork = None; openvino_core(); print([name for name in sys.modules if 'telemetry' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert "openvino_telemetry" not in done.stdout

@@ -15,7 +15,7 @@ from anaume.engines.graph_cache import cache_folder, cached, keep
 from anaume.engines.graph_engine import GraphEngine, Runner
 from anaume.engines.graph_names import EMBED, graph_names
 from anaume.engines.protocol import PRECISIONS, Precision
-from anaume.engines.runners import FAST, OpenVinoRunner, has_openvino, openvino_core
+from anaume.engines.runners import FAST, OpenVinoRunner, has_openvino, openvino, openvino_core
 from anaume.engines.torch_engine import TorchEngine
 from anaume.engines.watching import Watch
 from anaume.errors import MissingExtra, SettingsError, nearest
@@ -117,6 +117,4 @@ class CompiledGraphs:
 
 def _save(graph: bytes, path: Path) -> None:
     """Write a serialised ONNX model as OpenVINO's own files, weights in float32."""
-    import openvino
-
-    openvino.save_model(openvino_core().read_model(model=graph), str(path), compress_to_fp16=False)
+    openvino().save_model(openvino_core().read_model(model=graph), str(path), compress_to_fp16=False)

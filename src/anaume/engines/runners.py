@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import sys
 import threading
 from collections.abc import Mapping
 from functools import cache
@@ -25,13 +27,29 @@ def has_openvino() -> bool:
 
 
 @cache
-def openvino_core() -> Any:
-    """Return OpenVINO's core, one a process. Raises MissingExtra."""
+def openvino() -> Any:
+    """Return the module openvino, imported without its telemetry. Raises MissingExtra.
+
+    Left to itself the import sends its makers a word over the network, from a forked process: nobody who embeds a text
+    asked for either. Without openvino_telemetry it takes a stub of its own.
+    """
+    name = "openvino_telemetry"
+    hidden = name not in sys.modules
+    if hidden:
+        sys.modules[name] = None  # type: ignore[assignment]
     try:
-        import openvino
+        return importlib.import_module("openvino")
     except ImportError:
         raise MissingExtra("OpenVINO", FAST) from None
-    return openvino.Core()
+    finally:
+        if hidden:
+            del sys.modules[name]
+
+
+@cache
+def openvino_core() -> Any:
+    """Return OpenVINO's core, one a process. Raises MissingExtra."""
+    return openvino().Core()
 
 
 class OpenVinoRunner:

@@ -16,7 +16,7 @@ from anaume.bundle.exported import Exported, graph_runner, shape_only, write_exp
 from anaume.bundle.fingerprint import weights_fingerprint
 from anaume.config import EmbeddingConfig
 from anaume.engines import EMBED, Batch, Engine, GraphEngine, TorchEngine, graph_names
-from anaume.engines.runners import FAST, ONNX, openvino_core
+from anaume.engines.runners import FAST, ONNX, openvino, openvino_core
 from anaume.errors import BundleError, MissingExtra
 from anaume.exporting.certificate import Certificate
 from anaume.model import Bert
@@ -96,12 +96,10 @@ def _save_onnx(graph: bytes, path: Path, told: Mapping[str, str]) -> list[str]:
 
 
 def _save_openvino(graph: bytes, path: Path, told: Mapping[str, str]) -> list[str]:
-    import openvino
-
     model = openvino_core().read_model(model=graph)
     for key, value in told.items():
         model.set_rt_info(value, key.split("."))
-    openvino.save_model(model, str(path), compress_to_fp16=False)
+    openvino().save_model(model, str(path), compress_to_fp16=False)
     return [path.name, path.with_suffix(".bin").name]
 
 
