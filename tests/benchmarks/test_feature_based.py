@@ -44,7 +44,7 @@ def line_of(row: Row, score: float) -> dict[str, Any]:
     scores = dict.fromkeys(("f1", "precision", "recall", "accuracy"), score)
     return {
         "row": row.definition, "steps": 500, "best_step": 400, "seconds": 90.0, "scores": scores,
-        "shares": [0.25, 0.75] if row.layers.startswith("weighted") else None, "train": 2000, "dev": 1000,
+        "shares": [0.25, 0.75] if row.layers.startswith("weighted") else None, "train": 1000, "dev": 1000,
         "sha256": "0", "date": "2030-01-02", "commit": "abc", "machine": "a machine", "versions": {},
     }  # fmt: skip
 
@@ -63,7 +63,7 @@ def test_the_rows_are_the_papers_and_each_can_be_run() -> None:
             row.layers,
             row.tagger,
         )
-        assert CORE[row.data].train == 2000
+        assert CORE[row.data].train == 1000
         assert CORE[row.data].dev == 1000
 
 

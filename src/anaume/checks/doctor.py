@@ -28,9 +28,12 @@ EXTRAS = {
     "ja": ("fugashi", "unidic-lite"),
     "dedup": ("rensa",),
     "plots": ("matplotlib",),
+    "fast": ("openvino", "onnx"),
+    "onnx": ("onnx", "onnxruntime"),
     "search": ("lancedb",),
     "tensorboard": ("tensorboard",),
     "hub": ("huggingface_hub",),
+    "mteb": ("mteb",),
 }
 """Optional extras -> what they install."""
 
