@@ -53,6 +53,7 @@ def run(command: list[str], folder: str) -> str:
         "NO_COLOR": "1",
         "TERM": "dumb",
         "PYTHONIOENCODING": "utf-8",
+        "ANAUME_CACHE": os.path.join(folder, ".cache"),  # nothing of what ran here before
     }
     done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     # The reader's environment is .venv in the project, wherever this one lies.
