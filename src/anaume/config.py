@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from anaume.errors import SettingsError, nearest
 
@@ -29,25 +29,8 @@ HeadKind = Literal[
 ACTIVATIONS: tuple[Activation, ...] = ("gelu", "gelu_tanh", "relu")
 POOLING_METHODS: tuple[PoolingMethod, ...] = ("cls", "mean", "max", "mean_sqrt")
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot", "euclidean", "manhattan")
-HEAD_LAYERS: tuple[HeadLayers, ...] = (
-    "last",
-    "second-to-last",
-    "embeddings",
-    "last-four",
-    "weighted-last-four",
-    "weighted-all",
-)
-HEAD_KINDS: tuple[HeadKind, ...] = (
-    "mlm",
-    "nsp",
-    "classification",
-    "multi-label",
-    "regression",
-    "token-classification",
-    "span",
-    "multiple-choice",
-    "similarity",
-)
+HEAD_LAYERS: tuple[HeadLayers, ...] = get_args(HeadLayers)
+HEAD_KINDS: tuple[HeadKind, ...] = get_args(HeadKind)
 
 # (layers, width) of the published small BERTs (Turc et al. 2019, table 1) and of base and large (BERT, section 3).
 SIZES: dict[str, tuple[int, int]] = {

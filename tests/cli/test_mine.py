@@ -28,3 +28,6 @@ def test_mined_negatives_train_vectors_and_a_cross_encoder(run: Run, tiny_bundle
     refused = run("mine", pairs, "--bundle", tiny_bundle_dir, "-o", tmp_path / "x.jsonl", "--ranks", "5")
     assert (refused.code, refused.out) == (2, "")
     assert "--ranks is given as FIRST-LAST, say 10-100; got '5'" in refused.err
+    refused = run("mine", pairs, "--bundle", tiny_bundle_dir, "-o", tmp_path / "x.jsonl", "--column", "tags=query")
+    assert (refused.code, refused.out) == (2, "")
+    assert "similarity has no column 'tags'" in refused.err

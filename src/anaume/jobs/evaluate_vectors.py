@@ -15,7 +15,7 @@ import numpy.typing as npt
 from anaume.bundle import Bundle
 from anaume.bundle.embedding import EmbedTotals
 from anaume.data.judged import RetrievalSet, read_retrieval_set
-from anaume.data.labelled import SimilarityExample, read_similar
+from anaume.data.labelled import SimilarityExample, read_labelled
 from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
 from anaume.jobs.progress import progress_bar
 from anaume.tasks.retrieval import DEPTH, Interval, cosines, intervals, nearest_rows, ranking_scores
@@ -103,7 +103,8 @@ def evaluate_vectors(
         total = len(found.documents) + len(found.queries)
         with progress_bar("embedding", total, show=progress) as advance:
             return _retrieval(found, _Embedder(bundle, dimensions, whiten, advance))
-    examples = list(read_similar(paths, **{name: value for name, value in reading.items() if value is not None}))
+    read = read_labelled("similarity", paths, **reading)
+    examples = [example for example in read if isinstance(example, SimilarityExample)]
     if not examples:
         raise DataError(f"{paths}: no examples to score on")
     total = sum(1 + len(one.positives) + len(one.negatives) for one in examples)

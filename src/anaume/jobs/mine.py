@@ -11,7 +11,7 @@ import numpy as np
 
 from anaume.bundle import Bundle
 from anaume.data import atomic_file, read_rows
-from anaume.data.labelled import SimilarityExample, read_similar
+from anaume.data.labelled import SimilarityExample, read_labelled
 from anaume.data.vectors import json_line
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.jobs.progress import progress_bar
@@ -73,8 +73,8 @@ def mine_negatives(
         raise SettingsError(f"{out}: negatives are written as JSON lines: name a .jsonl file")
     if Path(out).exists() and not overwrite:
         raise DataError(f"{out} exists; overwrite=True (--overwrite) replaces it")
-    given = {name: value for name, value in reading.items() if value is not None}
-    examples = list(read_similar(paths, labelled=False, **given))  # type: ignore[arg-type]
+    read = read_labelled("similarity", paths, labelled=False, **reading)
+    examples = [example for example in read if isinstance(example, SimilarityExample)]
     positives: dict[str, dict[str, None]] = {}
     for example in examples:
         if not example.positives:
