@@ -4,8 +4,8 @@ The encoder is run over the sentences once for all rows. No times are compared: 
 beside other work.
 
     out/benchmarks/runs/feature-based/vectors/    what the encoder gives, a file a layer
-    out/benchmarks/runs/feature-based/ROW/        the run; after it examples.npy, the scores of the dev examples
-    docs/benchmarks/rows/feature-based.jsonl      a line for each finished row
+    out/benchmarks/runs/feature-based/ROW/        the run, while it runs
+    docs/benchmarks/rows/feature-based            its results (`kept.py`)
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from anaume.training.frozen import FrozenEncoder
 from anaume.training.scoring import HeldOutExamples
 from benchmarks.finetune_data import SETS, drawn
 from benchmarks.finetune_sides import Line, opened
-from benchmarks.finetune_study import EXAMPLES
 from benchmarks.kept import KeptRows, circumstances, refuse_changed
 from benchmarks.study import ROWS, RUNS
 
@@ -138,8 +137,7 @@ class FeatureStudy:
         (seed,) = report.seeds
         scores, examples = self._scored(report.bundle, row)
         assert scores["f1"] == seed.scores["f1"], "the bundle that was saved is not the one that was scored"
-        with (folder / EXAMPLES).open("wb") as file:
-            np.save(file, examples)
+        self.kept.put_examples(row.name, examples)
         line = {
             "row": row.definition,
             "steps": seed.steps,
@@ -153,14 +151,12 @@ class FeatureStudy:
             **circumstances(),
         }
         self.kept.put(line)
-        shutil.rmtree(folder / "run")  # weights of every row would fill the disk
+        shutil.rmtree(folder)  # weights of every row would fill the disk
         return line
 
     def examples(self, row: Row) -> NDArray[np.float64] | None:
-        """Return the scores of the dev examples, as `Task.example_scores` has them, on the machine that ran the row."""
-        path = self._runs / row.name / EXAMPLES
-        scores: NDArray[np.float64] | None = np.load(path) if path.exists() and self.result(row) else None
-        return scores
+        """Return the scores of the dev examples, as `Task.example_scores` has them."""
+        return self.kept.examples(row)
 
     @property
     def _vectors(self) -> Path:

@@ -1,7 +1,6 @@
 """How much two kinds of runs differ: the paired bootstrap over dev examples, seeds averaged, data sets averaged.
 
-Both kinds are scored on the same resamples. What was found is kept beside the rows, as the scores of single examples
-lie only where the rows were run.
+Both kinds are scored on the same resamples. What was found is kept beside the rows: finding it takes a minute.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Pairs:
     def difference(self, sets: Sequence[Sequence[Pair]]) -> Difference | None:
         """Return the mean difference over data sets, each with a pair a seed; pairs that were not run don't count.
 
-        None where a data set has no pair, or what it takes is not on this machine and was not found before.
+        None where a data set has no pair, or what it takes is not there and was not found before.
         """
         done = [[pair for pair in own if all(self._study.result(row) for row in pair)] for own in sets]
         if not done or not all(done):

@@ -4,8 +4,8 @@ Scores and times are measured apart. A row's scores don't depend on what else th
 on one thread, beside other work. Its time is steps x (seconds a step) + evaluations x (seconds an evaluation), both
 measured on a quiet machine, all kinds turn by turn (`rates.py`); so is the budget of rows that have the Trainer's time.
 
-    out/benchmarks/runs/finetune/ROW/      plan.json, the run; after it examples.npy, the scores of the dev examples
-    docs/benchmarks/rows/finetune.jsonl    a line for each finished row
+    out/benchmarks/runs/finetune/ROW/      plan.json and the run, while it runs
+    docs/benchmarks/rows/finetune          its results (`kept.py`)
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from benchmarks.finetune_sides import BATCH, EPOCHS, Line, Row, seconds_a_step, 
 from benchmarks.kept import PLAN, KeptRows, circumstances, read_plan, refuse_changed, write_plan
 from benchmarks.rates import Rates
 from benchmarks.study import ROWS, RUNS
-
-EXAMPLES = "examples.npy"
 
 
 class FinetuneStudy:
@@ -100,8 +98,7 @@ class FinetuneStudy:
         trained = train(row, folder / "run", row.finetune_settings(steps=steps, threads=plan["threads"]))
         if trained is None:
             return None
-        with (folder / EXAMPLES).open("wb") as file:
-            np.save(file, trained.pop("examples"))
+        self.kept.put_examples(row.name, trained.pop("examples"))
         own = drawn(row.data)
         line = {
             "row": row.definition,
@@ -114,14 +111,12 @@ class FinetuneStudy:
             **circumstances(),
         }
         self.kept.put(line)
-        shutil.rmtree(folder / "run")  # weights of every row would fill the disk
+        shutil.rmtree(folder)  # weights of every row would fill the disk
         return line
 
     def examples(self, row: Row) -> NDArray[np.float64] | None:
-        """Return the scores of the dev examples, as `Task.example_scores` has them, on the machine that ran the row."""
-        path = self._runs / row.name / EXAMPLES
-        scores: NDArray[np.float64] | None = np.load(path) if path.exists() and self.result(row) else None
-        return scores
+        """Return the scores of the dev examples, as `Task.example_scores` has them."""
+        return self.kept.examples(row)
 
     def planned(self, row: Row) -> int:
         """Return the steps of a row. Raises SettingsError where no rate tells what its time is worth."""

@@ -1,4 +1,8 @@
-"""Results of a study's rows, a line each in a file of the repository; a result belongs to the definition it has."""
+"""Results of a study's rows, a line each in a file of the repository; a result belongs to the definition it has.
+
+rows/NAME.jsonl       a line for each finished row
+rows/NAME/ROW.npz     the scores of its dev examples, some kilobytes, where a study keeps them
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from anaume.data import atomic_file
 from anaume.errors import SettingsError
@@ -48,10 +55,30 @@ class KeptRows:
         self._lines[line["row"]["name"]] = line
         self._write()
 
+    def examples(self, row: Defined) -> NDArray[np.float64] | None:
+        """Return the scores of a row's dev examples, None where there are none of the row as it is defined now."""
+        path = self._examples_of(row.name)
+        if self.result(row) is None or not path.exists():
+            return None
+        with np.load(path) as arrays:
+            scores: NDArray[np.float64] = arrays["scores"]
+        return scores
+
+    def put_examples(self, name: str, scores: NDArray[np.float64]) -> None:
+        """Keep the scores of a row's dev examples; before its line is put, which says that the row is done."""
+        path = self._examples_of(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as file:
+            np.savez_compressed(file, scores=scores)
+
     def forget(self, name: str) -> None:
-        """Remove the line of a name, where there is one."""
+        """Remove the line of a name, and its examples' scores, where they are."""
+        self._examples_of(name).unlink(missing_ok=True)
         if self._lines.pop(name, None) is not None:
             self._write(without=name)
+
+    def _examples_of(self, name: str) -> Path:
+        return self.path.with_suffix("") / f"{name}.npz"
 
     def _write(self, *, without: str | None = None) -> None:
         """Write all lines, those included that another process has added since this one read them."""

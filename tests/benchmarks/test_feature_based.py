@@ -79,7 +79,8 @@ def test_a_row_is_run_once_and_kept(make_study: Callable[..., FeatureStudy], tmp
     examples = study.examples(row)
     assert examples is not None
     assert task_of(row).score_of(examples) == pytest.approx(line["scores"]["f1"], abs=1e-12)
-    assert not (tmp_path / "runs" / "feature-based" / row.name / "run").exists()
+    assert (tmp_path / "rows" / "feature-based" / f"{row.name}.npz").exists()
+    assert not (tmp_path / "runs" / "feature-based" / row.name).exists()
     assert make_study(row).run(row) == line  # another process finds it
 
     solved = study.run(other, threads=1)

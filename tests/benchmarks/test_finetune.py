@@ -191,7 +191,8 @@ def test_a_row_is_trained_scored_and_kept(make_study: Callable[..., FinetuneStud
     examples = study.examples(row)
     assert examples is not None
     assert task_of(row).score_of(examples) == line["scores"]["accuracy"]
-    assert not (tmp_path / "runs" / "finetune" / row.name / "run").exists()
+    assert (tmp_path / "rows" / "finetune" / f"{row.name}.npz").exists()
+    assert not (tmp_path / "runs" / "finetune" / row.name).exists()
     again = make_study(row)
     again.forget(row.name)
     assert again.state(row) == "missing"
