@@ -13,8 +13,7 @@ from anaume.config import HeadConfig
 from anaume.model.losses import classification_loss
 from anaume.model.vector_losses import triplet_loss
 from anaume.tasks.features import TaskBatch
-from anaume.tasks.objectives import Terms
-from anaume.tasks.similarity import Similarity
+from anaume.tasks.similarity import Similarity, Terms
 
 losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
 

@@ -11,8 +11,7 @@ from anaume.config import EmbeddingConfig
 from anaume.data.labelled import Example, SimilarityExample
 from anaume.errors import SettingsError
 from anaume.model import Bert
-from anaume.tasks.objectives import MarginMse
-from anaume.tasks.similarity import Similarity
+from anaume.tasks.similarity import MarginMse, Similarity
 from anaume.tasks.vector_scores import kind_of
 from anaume.training.finetune_settings import FinetuneSettings, TaskSettings
 

@@ -20,10 +20,15 @@ from torch import Tensor
 from anaume.config import HeadConfig, HeadKind, PoolingMethod
 from anaume.data.labelled import SimilarityExample
 from anaume.errors import DataError, SettingsError
-from anaume.tasks.features import Features, Ragged, Target, TaskBatch
-from anaume.tasks.objectives import Compared, MarginMse, Objective, Terms, objective_named, objective_of
+from anaume.tasks.features import Features, TaskBatch
+from anaume.tasks.similarity.objective import Objective
+from anaume.tasks.similarity.objectives import objective_named, objective_of
+from anaume.tasks.similarity.rows import text_rows
+from anaume.tasks.similarity.terms import Terms
+from anaume.tasks.similarity.triples import MarginMse
+from anaume.tasks.similarity.units import Compared
 from anaume.tasks.task import Logits, Prediction, Task
-from anaume.tasks.text_keys import known_pairs, text_key
+from anaume.tasks.text_keys import known_pairs
 from anaume.tasks.vector_scores import METRICS, USUAL, VectorScores, kind_of, vector_scores
 from anaume.tokenization import Tokenizer
 
@@ -161,37 +166,10 @@ class Similarity(Task[SimilarityExample, TextVectors]):
         self, examples: Sequence[SimilarityExample], tokenizer: Tokenizer, max_length: int, *, learn: bool
     ) -> Features:
         """Return a unit an example: a row for the query, one each for positives and negatives."""
-        texts, keys, starts = [], [], [0]
-        for example in examples:
-            if not isinstance(example, SimilarityExample):
-                raise DataError(f"{example.place}: similarity reads texts that are alike or not; came {example!r:.60}")
-            others = [*example.positives, *example.negatives]
-            if self.objective.twice and not others:
-                others = [example.text]
-            texts += [self.prompts[0] + example.text, *(self.prompts[1] + other for other in others)]
-            keys += [text_key(text) for text in (example.text, *others)]
-            starts.append(len(texts))
-        encodings = tokenizer.encode_batch(texts, max_length=max_length)
-        shares = np.array([encoding.coverage[0].share for encoding in encodings])
-        return Features(
-            token_ids=Ragged.of(encoding.token_ids for encoding in encodings),
-            segment_ids=Ragged.of((encoding.segment_ids for encoding in encodings), np.uint8),
-            unit_starts=np.array(starts, dtype=np.int64),
-            examples=np.arange(len(examples), dtype=np.int64),
-            coverage=np.array([shares[start:stop].min() for start, stop in itertools.pairwise(starts)]),
-            targets=self._targets(examples, keys) if learn else {},
-            pieces=sum(encoding.pieces for encoding in encodings),
-            unknown=sum(encoding.unknown for encoding in encodings),
+        targets = self.objective.targets(examples, self.terms, self._head.labels) if learn else None
+        return text_rows(
+            examples, tokenizer, max_length, prompts=self.prompts, twice=self.objective.twice, targets=targets
         )
-
-    def _targets(self, examples: Sequence[SimilarityExample], keys: Sequence[int]) -> dict[str, Target]:
-        """Return what the objective compares with; what an example has not (of a dev set of another kind) is NaN."""
-        return {
-            # One number a row, which travels as what has one a token does.
-            "texts": Ragged.of([[key] for key in keys], np.int64),
-            "positives": np.array([max(1, len(example.positives)) for example in examples], dtype=np.int64),
-            **self.objective.targets(examples, self.terms, self._head.labels),
-        }
 
     def count(self, batch: TaskBatch) -> Tensor:
         """Return how many terms these units have: units, or triples."""
