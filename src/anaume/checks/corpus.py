@@ -19,7 +19,7 @@ from anaume.checks.overlap import Overlap, OverlapFinder
 from anaume.data import STDIN, Document, DocumentReader, Inputs, Layout, Reading, find_inputs, read_rows
 from anaume.data.corpus.entropy import unigram_entropy
 from anaume.data.corpus.inputs import Opener, spooled
-from anaume.data.corpus.prepare import Progress, learn_from_sample
+from anaume.data.corpus.making import Progress, learn_from_sample
 from anaume.data.corpus.survey import LEFT_OUT, survey
 from anaume.data.files import DecodeErrors
 from anaume.data.records import Format

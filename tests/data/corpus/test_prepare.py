@@ -16,8 +16,7 @@ import pytest
 
 from anaume.data import open_corpus, prepare_corpus
 from anaume.data.corpus import documents as documents_module
-from anaume.data.corpus import filling
-from anaume.data.corpus import prepare as module
+from anaume.data.corpus import filling, making
 from anaume.data.corpus.workers import Workers
 from anaume.errors import AnaumeError, AnaumeWarning, DataError, MissingExtra, SettingsError
 from anaume.tokenization import Tokenizer
@@ -486,14 +485,14 @@ def test_one_very_long_line_is_stored_whole_in_parts(tmp_path, monkeypatch, toke
 
 def test_sources_that_change_under_the_run_are_noticed(tmp_path, monkeypatch, tokenizer):
     path = write(tmp_path)
-    survey = module.survey
+    survey = making.survey
 
     def grown(*arguments, **how):
         found = survey(*arguments, **how)
         path.write_text(path.read_text() + '{"text": "late"}\n')
         return found
 
-    monkeypatch.setattr(module, "survey", grown)
+    monkeypatch.setattr(making, "survey", grown)
     with pytest.raises(DataError, match="held 60 documents when first read and 61 now"):
         prepare(path, tmp_path / "c", tokenizer=tokenizer)
 
