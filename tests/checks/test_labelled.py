@@ -28,6 +28,10 @@ def noted(check: LabelledCheck, part: str) -> bool:
     return any(part in note for note in check.notes)
 
 
+def refused(check: LabelledCheck, part: str) -> bool:
+    return any(part in line for line in check.refusals)
+
+
 def test_pairs_for_vectors_and_for_ranking(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {"query": "a b", "positive": "c d e"},
@@ -61,23 +65,59 @@ def test_classes_their_baseline_and_what_leaked(tmp_path: Path) -> None:
     assert (check.overlap, check.overlap_conflicts) == (2, 1)
     assert check.dev_only_labels == ("z",)
     assert (check.train.long, check.train.split_entities, check.train.numbers) == (None, None, None)
-    assert noted(check, "labels of dev that train does not have: 'z'")
     assert noted(check, "2 of 4 dev examples have contents that train has too")
     assert noted(check, "train: contents that occur with different labels: 1, such as")
-    assert noted(check, "train: blank texts, which training refuses: 1")
+    assert check.refusals == (
+        f"{train}: row 6: a blank text, one of 1; give them a text or leave them out",
+        f"{dev}: row 3: the labels of the data and of the model differ: the data has x, y, z; the model knows x, y",
+    )
     assert noted(check, "labels with fewer than 8 examples in train: 'x', 'y'")
 
 
 def test_one_class_or_one_number_is_nothing_to_learn(tmp_path: Path) -> None:
     check = check_labelled("text-classification", texts(tmp_path, [("a", "x"), ("b", "x")]))
     assert check.task == "classification"
-    assert noted(check, "train has one label only, 'x': there is nothing to learn")
+    assert refused(check, "needs at least two labels; the training examples, from")
     check = check_labelled("regression", texts(tmp_path, [("a", 2), ("b", 2.0)]))
-    assert noted(check, "all targets of train are 2: there is nothing to learn")
-    none = write(tmp_path, [{"text": "a", "labels": []}])
-    assert noted(check_labelled("multi-label", none), "no labels at all")
-    bare = write(tmp_path, [{"words": ["a"], "tags": ["O"]}])
-    assert noted(check_labelled("ner", bare), "train has no entities")
+    assert refused(check, "have 2 every time")
+    for labels, said in ([], "has one"), (["x"], "all have x"):
+        same = write(tmp_path, [{"text": text, "labels": labels} for text in "ab"])
+        assert refused(check_labelled("multi-label", same), said)
+    bare = write(tmp_path, [{"words": [word], "tags": ["O"]} for word in "ab"])
+    assert refused(check_labelled("ner", bare), "every word has the tag 'O'")
+
+
+@pytest.mark.parametrize("odd", ["y", "2"])
+@pytest.mark.parametrize("row", [0, 999, 1000, 4321, 4999])
+def test_one_row_anywhere_decides_what_is_refused(tmp_path: Path, row: int, odd: str) -> None:
+    """Whether a part is kept whole or the few examples that stand for it; a label, and a number."""
+    labels = ["1"] * 5000
+    train = texts(tmp_path, [(f"text {number}", label) for number, label in enumerate(labels)])
+    labels[row] = odd
+    other = texts(tmp_path, [(f"text {number}", label) for number, label in enumerate(labels)], "dev.jsonl")
+    tasks = ["classification", "regression"] if odd == "2" else ["classification"]
+    for task in tasks:
+        assert check_labelled(task, train, dev=train).refusals
+        assert not check_labelled(task, other, dev=other).refusals
+        assert not check_labelled(task, other).refusals
+    assert refused(check_labelled("classification", other, dev=train), "") is False
+    assert refused(check_labelled("classification", train, dev=other), "only '1'")
+    more = texts(tmp_path, [("a", "1"), ("b", "x")], "more.jsonl")
+    assert refused(check_labelled("classification", more, dev=other), f"dev.jsonl: row {row + 1}: the labels")
+
+
+def test_a_vocabulary_made_for_other_text_is_told(tmp_path: Path) -> None:
+    """JA-05."""
+    train = texts(tmp_path, [("a 東京", "x"), ("a", "y")])
+    check = check_labelled("classification", train, dev=train, tokenizer=make_tokenizer("a"))
+    for part in ("train", "dev"):
+        assert noted(check, f"{part}: 50.0% of the tokens are unknown to the vocabulary")
+    assert not noted(check_labelled("classification", train, tokenizer=make_tokenizer("a 東 京")), "unknown")
+
+
+def test_features_are_looked_at_as_the_labels_that_are_there(tmp_path: Path) -> None:
+    assert check_labelled("features", texts(tmp_path, [("a", "x"), ("b", "y")])).task == "classification"
+    assert check_labelled("features", write(tmp_path, [{"words": ["a"], "tags": ["O"]}])).task == "ner"
 
 
 def test_numbers(tmp_path: Path) -> None:
@@ -86,7 +126,7 @@ def test_numbers(tmp_path: Path) -> None:
     assert numbers is not None
     assert (numbers.lowest, numbers.highest, numbers.mean) == (1.0, 6.0, 3.0)
     assert numbers.deviation == pytest.approx((14 / 3) ** 0.5)
-    assert (check.majority, check.train.labels, check.notes) == (None, {}, ())
+    assert (check.majority, check.train.labels, check.notes, check.refusals) == (None, {}, (), ())
 
 
 def test_several_labels(tmp_path: Path) -> None:
@@ -133,6 +173,11 @@ def test_questions_leak_by_their_contexts(tmp_path: Path) -> None:
     check = check_labelled("extractive-qa", train, dev=dev)
     assert check.train.labels == {"an answer": 2, "no answer": 1}
     assert (check.train.copies.duplicates, check.overlap, check.overlap_conflicts) == (1, 1, 0)
+    assert check.refusals == ()
+    only = write(tmp_path, [row("q", "c", answer=True)], "only.jsonl")
+    assert noted(check_labelled("question-answering", only, dev=dev), "dev has questions without an answer")
+    never = write(tmp_path, [row("q", "c", answer=False), row("q", "d", answer=False)], "never.jsonl")
+    assert refused(check_labelled("question-answering", never), "there is nothing to learn")
     assert check.majority is not None
     assert (check.majority.label, check.majority.accuracy) == ("no answer", 0.5)
 
@@ -142,8 +187,11 @@ def test_choices(tmp_path: Path) -> None:
         {"question": f"q {number}", "options": ["a", "b", "c"][: 2 + number % 2], "label": number % 2}
         for number in range(3)
     ]
-    check = check_labelled("multiple-choice", write(tmp_path, rows))
+    path = write(tmp_path, rows)
+    check = check_labelled("multiple-choice", path, dev=path)
     assert check.train.labels == {"0": 2, "1": 1}
+    first = write(tmp_path, [{**row, "label": 0} for row in rows])  # options are scored one by one: no label is learned
+    assert check_labelled("multiple-choice", first, dev=path).refusals == ()
 
 
 def test_lengths_count_special_tokens_pairs_and_every_option(tmp_path: Path) -> None:

@@ -98,13 +98,17 @@ def test_check_of_labelled_files_is_a_table_or_json(run: Run, tmp_path: Path, ti
     more.write_text("body,stars\na cat,odd\n")
     line = ["check", "--task", "classification", train, "--column", "text=body", "--column", "label=stars"]
     done = run(*line, "--dev", dev, more, "--bundle", tiny_bundle_dir)
-    assert done.code == 0
+    assert done.code == 1  # as a fine-tuning would end, but all is told before
     rows = {line.split("  ")[0]: line.split("  ")[1:] for line in done.out.splitlines() if line}
     assert [cell.strip() for cell in rows["examples"] if cell] == ["10", "2"]
     assert rows["most frequent label scores"][-1].strip() == "50.0% (always 'good')"
     assert rows["good"][-1].strip() == "1 (50.0%)"
-    assert "warning: labels of dev that train does not have: 'odd'" in done.err
-    record = json.loads(run(*line, "--dev", dev, "--json").out)
+    assert "warning: labels with fewer than 8 examples in train: 'bad'" in done.err
+    assert "error: a fine-tuning would refuse this: " in done.err.splitlines()[-1]
+    assert "more.csv: row 2: the labels of the data and of the model differ" in done.err.splitlines()[-1]
+    done = run(*line, "--dev", dev, "--json")
+    assert done.code == 0
+    record = json.loads(done.out)
     assert record["train"]["labels"] == {"good": 9, "bad": 1}
     assert (record["overlap"], record["dev"]["long_share"], record["majority"]["accuracy"]) == (1, None, 1.0)
 

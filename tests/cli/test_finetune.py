@@ -147,7 +147,12 @@ def test_a_table_with_columns_of_other_names_bom_and_crlf(run: Run, start: Path,
 HOSTILE = [
     ("classification", b"sentence_x\tlabel_x\na\tb\n", 1, "no label column: none of its columns is called"),
     ("classification", b"text\tlabel\nmy dog\tx\nriver\t\n", 1, "bad.tsv: row 3: field 'label' is empty"),
-    ("classification", b"text\tlabel\nmy dog\tx\nriver\tx\n", 1, "needs at least two labels; 2 training examples"),
+    (
+        "classification",
+        b"text\tlabel\nmy dog\tx\nriver\tx\n",
+        1,
+        "needs at least two labels; the training examples",
+    ),
     ("classification", b"text\tlabel\nmy dog\tx\n  \ty\n", 1, "bad.tsv: row 3: field 'text' is blank"),
     ("classification", b"text\tlabel\nmy dog\tx\nriver\n", 1, "bad.tsv: row 3"),
     ("classification", b"text\tlabel\nmy \xff dog\tx\n", 1, "bad.tsv"),
@@ -177,6 +182,48 @@ def test_bad_files_are_one_line_and_nothing_is_left(
     assert (done.code, done.out) == (code, "")
     assert said in done.error()
     assert [entry.name for entry in tmp_path.iterdir()] == ["bad.tsv"]
+
+
+NER, QA, CHOICE = "ner", "question-answering", "multiple-choice"
+PART = '{"question": "q", "context": "c", "answers": '
+FEW = [
+    ("classification", "tsv", "text\tlabel\nmy dog\tx\n", "text\tlabel\nmy dog\ty\n"),
+    ("classification", "tsv", "text\tlabel\nmy dog\tx\nriver\ty\n", "text\tlabel\nmy dog\tz\n"),
+    ("classification", "tsv", "text\tlabel\nmy dog\tx\nriver\ty\n", None),
+    ("multi-label", "tsv", "text\tlabels\nmy dog\tx\nriver\t\n", "text\tlabels\nmy dog\tz\n"),
+    ("multi-label", "tsv", "text\tlabels\nmy dog\tx\nriver\tx\n", "text\tlabels\nmy dog\tx\n"),
+    ("regression", "tsv", "text\tscore\nmy dog\t1\nriver\t1e31\n", "text\tscore\nmy dog\t1\n"),
+    (NER, "conll", "dog B-A\nis O\n", "dog B-B\n"),
+    (NER, "conll", "dog B-A\nis O\n", "dog X\n"),
+    (NER, "conll", "dog b-a\nis O\n", "dog O\n"),
+    (NER, "conll", "dog S-A\ncat U-A\n", "dog O\n"),
+    (NER, "conll", "dog NN\n", "dog NN\n"),
+    (NER, "conll", "dog NN\nis VB\n", "dog B-A\n"),
+    (NER, "jsonl", '{"text": "dog", "entities": [[0, 4, "A"]]}\n', "{}"),
+    (QA, "jsonl", PART + "[]}\n", PART + "[]}\n"),
+    (QA, "jsonl", PART + '[{"text": "d", "answer_start": 0}]}\n', PART + "[]}\n"),
+    (CHOICE, "jsonl", '{"question": "q", "options": ["a"], "label": 0}\n', "{}"),
+    (CHOICE, "jsonl", '{"question": "q", "options": ["a", "b"], "label": 3}\n', "{}"),
+    ("features", "tsv", "text\tlabel\nmy dog\tx\nriver\tx\n", "text\tlabel\nmy dog\tx\n"),
+]
+
+
+@pytest.mark.parametrize(
+    ("task", "ending", "train", "dev"), [*FEW, *((task, "tsv", text, text) for task, text, *_ in HOSTILE)]
+)
+def test_check_refuses_what_a_fine_tuning_refuses(
+    run: Run, start: Path, tmp_path: Path, task: str, ending: str, train: str | bytes, dev: str | bytes | None
+) -> None:
+    path, held = tmp_path / f"train.{ending}", tmp_path / f"dev.{ending}"
+    for place, text in (path, train), (held, dev or ""):
+        place.write_bytes(text if isinstance(text, bytes) else text.encode())
+    more = [] if dev is None else ["--dev", held]
+    tuned = finetune(run, start, path, tmp_path / "m", *more, task=task)
+    checked = run("check", "--task", task, path, *more)
+    assert checked.code == tuned.code > 0
+    refusal, other = (done.err.splitlines()[-1].removeprefix("error: ") for done in (checked, tuned))
+    if "a blank text" not in refusal and "no examples in it" not in refusal:  # which check counts, and says so
+        assert refusal.removeprefix("a fine-tuning would refuse this: ") == other
 
 
 @pytest.mark.parametrize(

@@ -77,3 +77,10 @@ def test_texts_that_were_cut_are_told(bundle: Bundle, tmp_path: Path) -> None:
     path = write_table(tmp_path / "t.tsv", [("dog " * 60, "animal"), ("bank", "place")], "text", "label")
     with pytest.warns(AnaumeWarning, match="1 of 2 texts were longer than 40 tokens and were cut"):
         assert evaluate_file(bundle, path).cut == 1
+
+
+def test_a_vocabulary_made_for_other_text_is_told(bundle: Bundle, tmp_path: Path) -> None:
+    """JA-05: above one piece in twenty, where a score is told too."""
+    path = write_table(tmp_path / "t.tsv", [("dog 東京", "animal"), ("bank", "place")], "text", "label")
+    with pytest.warns(AnaumeWarning, match=r"50\.0% of the pieces \(2 of 4\) are unknown to the vocabulary"):
+        assert evaluate_file(bundle, path).unknown_share == 0.5

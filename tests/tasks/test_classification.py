@@ -131,8 +131,8 @@ def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (SKEWED[:6], "needs at least two labels; 6 training examples, from t.tsv: row 2 on, have only 'a'"),
-        ([], "needs at least two labels; 0 training examples have none"),
+        (SKEWED[:6], "needs at least two labels; the training examples, from t.tsv: row 2 on, have only 'a'"),
+        ([], "needs at least two labels; the training examples are none"),
         ([TextExample(text="x", place="t.tsv: row 9")], "t.tsv: row 9: no label, and one is to be learned or scored"),
         (
             [TextExample(text="x", label=("a", "b"), place="t.tsv: row 9")],

@@ -143,7 +143,7 @@ def test_labels_the_model_does_not_know_are_refused_with_both_lists() -> None:
 
 
 def test_no_label_at_all_is_refused() -> None:
-    with pytest.raises(DataError, match=r"none of 1 training examples, from t: row 2 on, has one"):
+    with pytest.raises(DataError, match=r"none of the training examples, from t: row 2 on, has one"):
         MultiLabel.fit([TextExample(text="x", label=(), place="t: row 2")])
 
 

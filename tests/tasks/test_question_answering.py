@@ -100,9 +100,9 @@ def test_options_go_by_name() -> None:
 
 
 def test_nothing_to_learn() -> None:
-    with pytest.raises(DataError, match="none of the 2 questions has an answer"):
+    with pytest.raises(DataError, match=r"none of the questions, from .* on, has an answer"):
         QuestionAnswering.fit(NONE)
-    with pytest.raises(DataError, match="none of the 0 questions"):
+    with pytest.raises(DataError, match="none of the questions has an answer"):
         QuestionAnswering.fit([])
     with pytest.raises(DataError, match=r"^'9': the answers are not given"):
         QuestionAnswering.fit([QuestionExample(id="9", question="q", context="a")])

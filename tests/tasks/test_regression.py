@@ -59,7 +59,7 @@ def test_labels_that_are_no_numbers_are_refused(label: Any) -> None:
 
 def test_constant_labels_teach_nothing() -> None:
     rows = [TextExample(text="x", label=2.0, place=f"t: row {n}") for n in (1, 2)]
-    with pytest.raises(DataError, match="labels that differ; 2 training examples, from t: row 1 on, have 2 every time"):
+    with pytest.raises(DataError, match="that differ; the training examples, from t: row 1 on, have 2 every time"):
         Regression.fit(rows)
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import anaume
-from anaume.errors import DataError, SettingsError
+from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.training.example_work import ExampleWork
 from anaume.training.finetune import FinetuneReport
 from anaume.training.records import read_journal
@@ -279,7 +279,7 @@ def test_numbers_train_with_a_last_batch_of_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([("dog", "a")] * 4, "needs at least two labels; 4 training examples, from "),
+        ([("dog", "a")] * 4, "needs at least two labels; the training examples, from "),
         ([], "no rows in it"),
         ([("dog", "a"), ("", "b")], "row 3: field 'text' is blank"),
     ],
@@ -300,6 +300,16 @@ def test_unknown_labels_in_dev_are_refused_before_anything_is_made(tmp_path: Pat
     ):
         tiny_finetune(tmp_path, "m", dev=dev)
     assert not (tmp_path / "m").exists()
+
+
+def test_a_vocabulary_made_for_other_text_is_told(tmp_path: Path) -> None:
+    """JA-05: above one piece in twenty, before hours are spent."""
+    train = write_table(tmp_path / "ja.tsv", [("dog 東京", "a"), ("bank", "b")] * 4, "text", "label")
+    with pytest.warns(AnaumeWarning, match=r"50\.0% of the training rows' pieces \(8 of 16\) are unknown"):
+        assert (
+            tiny_finetune(tmp_path, "m", "run.steps=1", "run.evaluations=1", train=train, dev=train).unknown_share
+            == 0.5
+        )
 
 
 def test_too_few_rows_to_hold_some_out_say_what_to_do(tmp_path: Path) -> None:

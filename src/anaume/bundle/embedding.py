@@ -254,6 +254,16 @@ def _too_long(index: int, encoding: Encoding, max_length: int, count: int) -> Da
     )
 
 
+def unknown_message(unknown: int, pieces: int, whose: str = "the pieces") -> str:
+    """Return what must be told of pieces the vocabulary does not hold; "" up to UNKNOWN_LIMIT of them."""
+    if not pieces or unknown / pieces <= UNKNOWN_LIMIT:
+        return ""
+    return (
+        f"{unknown / pieces:.1%} of {whose} ({unknown:,} of {pieces:,}) are unknown to the vocabulary: it was not made "
+        "for this text"
+    )
+
+
 def _messages(totals: EmbedTotals, embedding: EmbeddingConfig) -> Iterator[str]:
     if embedding.pooling is None and totals.texts:
         yield (
@@ -265,11 +275,8 @@ def _messages(totals: EmbedTotals, embedding: EmbeddingConfig) -> Iterator[str]:
             f"{totals.cut} of {totals.texts} texts were longer than {embedding.max_length} tokens and were cut "
             f"(the model saw {totals.seen_of_cut / totals.cut:.0%} of them on average): long='window' embeds them whole"
         )
-    if totals.pieces and totals.unknown / totals.pieces > UNKNOWN_LIMIT:
-        yield (
-            f"{totals.unknown / totals.pieces:.1%} of the pieces ({totals.unknown} of {totals.pieces}) are unknown to "
-            "the vocabulary: it was not made for this text; use a bundle whose vocabulary was"
-        )
+    if unknown := unknown_message(totals.unknown, totals.pieces):
+        yield f"{unknown}; use a bundle whose vocabulary was"
     if totals.voiced:
         yield (
             f"the tokenizer strips the voicing marks of {totals.voiced} kana (バス becomes ハス): for Japanese use a "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from anaume.bundle.embedding import UNKNOWN_LIMIT
+from anaume.bundle.embedding import unknown_message
 from anaume.bundle.parts import BundleParts
 from anaume.data import pad, token_budget_batches
 from anaume.engines import Batch, Engine
@@ -80,11 +80,8 @@ class Seen:
                 f"{self.cut:,} of {self.texts:,} texts were longer than {max_length} tokens and were cut (the model "
                 f"saw {self.coverage_of_cut / self.cut:.0%} of them on average)"
             )
-        if self.unknown_share > UNKNOWN_LIMIT:
-            said.append(
-                f"{self.unknown_share:.1%} of the pieces ({self.unknown:,} of {self.pieces:,}) are unknown to "
-                "the vocabulary: it was not made for this text"
-            )
+        if unknown := unknown_message(self.unknown, self.pieces):
+            said.append(unknown)
         return tuple(said)
 
 

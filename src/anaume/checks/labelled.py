@@ -8,11 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from anaume.bundle.embedding import UNKNOWN_LIMIT
 from anaume.checks.labelled_part import NO_ANSWER, LabelledPart, PartCounter
+from anaume.checks.refusals import Witnesses, refusal
 from anaume.data.labelled import Example, read_labelled
 from anaume.errors import DataError, SettingsError
-from anaume.tasks.registry import ALIASES
+from anaume.tasks.registry import task_named
 from anaume.tokenization import Tokenizer
+from anaume.training.probing import FEATURES, probed_files
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -36,6 +39,7 @@ class LabelledCheck:
     """What `check_labelled` found."""
 
     task: str
+    """Of `features` the one whose labels are learned."""
     max_length: int
     train: LabelledPart
     dev: LabelledPart | None
@@ -48,6 +52,8 @@ class LabelledCheck:
     dev_only_labels: tuple[str, ...]
     notes: tuple[str, ...]
     """What should be looked at, in words."""
+    refusals: tuple[str, ...]
+    """What a fine-tuning would refuse the files for, in words."""
 
 
 def check_labelled(
@@ -65,19 +71,21 @@ def check_labelled(
     tokenizer: counts what does not fit into max_length tokens, and entities whose bounds lie inside tokens.
     reading: columns and format, as the task's reader takes them.
 
-    Blank texts are counted; all else that the reader refuses is an error with file and row. Raises SettingsError,
-    DataError.
+    Blank texts are counted; all else that the reader refuses is an error with file and row. What a fine-tuning would
+    refuse, by its own word, is in `refusals`. Raises SettingsError, DataError.
     """
     if max_length < 3:
         raise SettingsError(f"max_length must be at least 3; came {max_length}")
-    task = ALIASES.get(task, task)
+    task = (probed_files(None, train, **reading) if task == FEATURES else task_named(task)).name
     tell = progress or (lambda what, done, total: None)
     together = task == "ranking"
     learned, held_out = PartCounter(tokenizer, max_length, together=together), None
-    _count(learned, "train", task, train, reading, tell)
+    of_train, of_dev = Witnesses(), None
+    _count(learned, of_train, "train", task, train, reading, tell)
     if dev is not None:
-        held_out = PartCounter(tokenizer, max_length, together=together)
-        _count(held_out, "dev", task, dev, reading, tell)
+        held_out, of_dev = PartCounter(tokenizer, max_length, together=together), Witnesses()
+        _count(held_out, of_dev, "dev", task, dev, reading, tell)
+    refused, warned = refusal(task, of_train, of_dev)
     first, second = learned.part(), None if held_out is None else held_out.part()
     overlap, conflicts = (None, None) if held_out is None else held_out.shared.shared_with(learned.shared)
     check = LabelledCheck(
@@ -90,12 +98,14 @@ def check_labelled(
         overlap_conflicts=conflicts,
         dev_only_labels=() if second is None else tuple(sorted(second.labels.keys() - first.labels.keys())),
         notes=(),
+        refusals=tuple(_refusals(first, second, refused)),
     )
-    return replace(check, notes=tuple(_notes(check)))
+    return replace(check, notes=(*warned, *_notes(check)))
 
 
 def _count(
     counter: PartCounter,
+    witnesses: Witnesses,
     name: str,
     task: str,
     paths: Paths,
@@ -106,6 +116,7 @@ def _count(
     examples: Iterator[Example] = read_labelled(task, paths, **reading, **blank)
     while chunk := list(islice(examples, _AT_ONCE)):
         counter.add(chunk)
+        witnesses.add(chunk)
         tell(f"reading {name}", counter.examples, None)
     if not counter.examples:
         shown = [paths] if isinstance(paths, str | Path) else paths
@@ -125,17 +136,19 @@ def _majority(task: str, learned: PartCounter, scored: PartCounter) -> Majority 
     return Majority(label=label, accuracy=counts[label] / counts.total())
 
 
+def _refusals(train: LabelledPart, dev: LabelledPart | None, refused: str | None) -> Iterator[str]:
+    for part in (train, dev):
+        if part is not None and part.blank:
+            yield f"{part.first_blank}: a blank text, one of {part.blank:,}; give them a text or leave them out"
+    if refused is not None:
+        yield refused
+
+
 def _notes(check: LabelledCheck) -> Iterator[str]:
     """Say what may spoil a training or its score."""
     parts = {"train": check.train} | ({} if check.dev is None else {"dev": check.dev})
-    if check.train.numbers is not None and check.train.numbers.lowest == check.train.numbers.highest:
-        yield f"all targets of train are {check.train.numbers.lowest:g}: there is nothing to learn"
-    elif check.train.numbers is None and len(check.train.labels) < 2 and check.task in _SINGLE:
-        yield f"train has one label only, {next(iter(check.train.labels))!r}: there is nothing to learn"
-    elif check.task in ("ner", "multi-label") and not check.train.labels:
-        yield "train has no entities" if check.task == "ner" else "train has no labels at all"
-    if check.dev_only_labels:
-        yield f"labels of dev that train does not have: {', '.join(map(repr, check.dev_only_labels))}"
+    if check.task == "question-answering" and NO_ANSWER in check.dev_only_labels:
+        yield "dev has questions without an answer, and train has none: the model will always give one"
     if check.overlap and check.dev is not None:
         what = "contexts" if check.task == "question-answering" else "contents"
         yield (
@@ -149,8 +162,8 @@ def _notes(check: LabelledCheck) -> Iterator[str]:
                 f"{name}: contents that occur with different labels: {part.copies.conflicts:,}, such as {first} and "
                 f"{second}"
             )
-        if part.blank:
-            yield f"{name}: blank texts, which training refuses: {part.blank:,}; give them a text or leave them out"
+        if (part.unknown_share or 0.0) > UNKNOWN_LIMIT:
+            yield f"{name}: {part.unknown_share:.1%} of the tokens are unknown to the vocabulary; was it made for them?"
         if part.split_entities:
             yield (
                 f"{name}: entities that begin or end inside a token: {part.split_entities:,}; they can't be found "

@@ -53,6 +53,8 @@ class LabelledPart:
     numbers: Numbers | None
     blank: int
     """Examples with a text that holds nothing but blanks."""
+    first_blank: str | None
+    """Where the first of them stands."""
     copies: Copies
     long: int | None
     """Examples that do not fit into max_length tokens, special ones included; None without a tokenizer."""
@@ -94,6 +96,7 @@ class PartCounter:
         self._encoder = None if tokenizer is None else BulkEncoder(tokenizer)
         self._max_length, self._together = max_length, together
         self._without = self._blank = self._long = self._tokens = self._unknown = self._split = 0
+        self._first_blank: str | None = None
         self._numbers = _Moments()
 
     def add(self, examples: Sequence[Example]) -> None:
@@ -102,7 +105,9 @@ class PartCounter:
         self.examples += len(examples)
         for example, one in zip(examples, seen, strict=True):
             self._contents.add(one.content, one.label, example.place)
-            self._blank += not all(text.strip() for row in one.rows for text in row)
+            if not all(text.strip() for row in one.rows for text in row):
+                self._blank += 1
+                self._first_blank = self._first_blank or example.place
             self.labels.update(one.counted)
             if len(self.labels) > _MOST_LABELS:
                 raise DataError(
@@ -203,6 +208,7 @@ class PartCounter:
             without=self._without if entities else 0,
             numbers=self._numbers.told() if self._numbers.count else None,
             blank=self._blank,
+            first_blank=self._first_blank,
             copies=self._contents.copies(),
             long=self._long if known else None,
             unknown_share=self._unknown / max(self._tokens, 1) if known else None,

@@ -107,7 +107,8 @@ def _check(
     guessing blindly, and whether evaluation sets leaked into it.
 
     Of labelled files: labels, what the most frequent one scores, copies, rows of --dev that are in the training files
-    too, and with --bundle what does not fit and entities that no tokens end at.
+    too, and with --bundle what does not fit and entities that no tokens end at. What `anaume finetune` would refuse is
+    an error here too.
 
     $ anaume check books/ --vocab-size 8000
     $ anaume check corpus.txt --bundle my-bundle --against dev.tsv test.tsv

@@ -10,6 +10,7 @@ from anaume.cli import options
 from anaume.cli.corpus import Stages
 from anaume.cli.opening import longest_text, open_tokenizer
 from anaume.cli.printing import clipped, percent, say, say_json, table
+from anaume.errors import DataError
 from anaume.logs import get_logger
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ def check_files(
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Look at labelled files and tell what there is; max_length None = where a fine-tuning of the bundle would cut."""
+    """Look at labelled files and tell what there is; max_length None = where a fine-tuning of the bundle would cut.
+
+    Raises DataError, once all is told, for what a fine-tuning would refuse.
+    """
     from anaume.checks.labelled import check_labelled
 
     if max_length is None and bundle is not None:
@@ -54,6 +58,8 @@ def check_files(
         _show(check)
     for note in check.notes:
         log.warning("%s", note)
+    if check.refusals:
+        raise DataError(f"a fine-tuning would refuse this: {'; '.join(check.refusals)}")
 
 
 def _record(check: LabelledCheck) -> dict[str, Any]:

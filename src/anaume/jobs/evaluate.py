@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anaume.bundle import Bundle
+from anaume.bundle.embedding import unknown_message
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.jobs.predict import CHUNK
 from anaume.jobs.progress import progress_bar
@@ -72,12 +73,13 @@ def evaluate_file(
             rows = [task.example_scores(each, examples) for each in (predictions, others)]
             comparison = compare(task, *rows)
     cut = int((coverage < 1.0).sum())
+    messages = []
     if cut:
-        warnings.warn(
-            f"{cut:,} of {len(examples):,} texts were longer than {bundle.task_length} tokens and were cut",
-            AnaumeWarning,
-            stacklevel=2,
-        )
+        messages.append(f"{cut:,} of {len(examples):,} texts were longer than {bundle.task_length} tokens and were cut")
+    if told := unknown_message(unknown, pieces):
+        messages.append(told)
+    if messages:
+        warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=2)
     return Evaluation(
         task=task.name,
         metric=task.main,

@@ -106,8 +106,8 @@ class Classification(TextTask[ClassPrediction]):
         counts = Counter(_label(example) for example in examples)
         labels = sorted(counts, key=label_order)
         if len(labels) < 2:
-            came = f", from {examples[0].place} on, have only {labels[0]!r}" if labels else " have none"
-            raise DataError(f"{cls.name} needs at least two labels; {len(examples):,} training examples{came}")
+            came = f", from {examples[0].place} on, have only {labels[0]!r}" if labels else " are none"
+            raise DataError(f"{cls.name} needs at least two labels; the training examples{came}")
         head = HeadConfig(
             kind=cls.kind,
             labels=tuple(labels),

@@ -81,10 +81,15 @@ class MultiLabel(TextTask[LabelsPrediction]):
         **options: Any,
     ) -> Self:
         """Settle the labels: all that occur, sorted."""
-        labels = sorted({label for example in examples for label in _labels(example)})
+        each = {_labels(example) for example in examples}
+        labels = sorted({label for own in each for label in own})
+        begin = f", from {examples[0].place} on," if examples else ""
         if not labels:
-            begin = f", from {examples[0].place} on," if examples else ""
-            raise DataError(f"multi-label needs labels; none of {len(examples):,} training examples{begin} has one")
+            raise DataError(f"multi-label needs labels; none of the training examples{begin} has one")
+        if all(len(own) == len(labels) for own in each):
+            raise DataError(
+                f"multi-label needs labels that differ; the training examples{begin} all have {', '.join(labels)}"
+            )
         head = HeadConfig(
             kind=cls.kind,
             labels=tuple(labels),

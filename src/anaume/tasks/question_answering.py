@@ -81,7 +81,8 @@ class QuestionAnswering(Task[QuestionExample, AnswerPrediction]):
         """Settle whether answers may be missing, and by which rule they are compared."""
         answers = _right(examples)
         if not any(answers):
-            raise DataError(f"none of the {len(examples):,} questions has an answer: there is nothing to learn")
+            begin = f", from {examples[0].place or repr(examples[0].id)} on," if examples else ""
+            raise DataError(f"none of the questions{begin} has an answer: there is nothing to learn")
         missing = not all(answers) if missing is None else missing
         task = cls(missing=missing, rule=rule, **options)
         return task if rule != "auto" else cls(**{**task.settings(), "rule": _rule(rule, answers)})

@@ -78,8 +78,8 @@ class Regression(TextTask[NumberPrediction]):
         """Settle the scale."""
         values = np.array([_value(example) for example in examples])
         if len(values) == 0 or values.min() == values.max():
-            came = f", from {examples[0].place} on, have {values[0]:g} every time" if examples else " have none"
-            raise DataError(f"regression needs labels that differ; {len(values):,} training examples{came}")
+            came = f", from {examples[0].place} on, have {values[0]:g} every time" if examples else " are none"
+            raise DataError(f"regression needs labels that differ; the training examples{came}")
         head = HeadConfig(kind=cls.kind, pooling=pooling, head_layers=head_layers, dropout=dropout, layers=layers)
         return cls(head, mean=float(values.mean()), spread=float(values.std()), **options)
 

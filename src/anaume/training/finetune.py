@@ -12,18 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from anaume.bundle import Bundle
+from anaume.bundle.embedding import unknown_message
 from anaume.data import atomic_file
-from anaume.data.labelled import Example, split_examples
+from anaume.data.labelled import Example
 from anaume.engines import pick_device
 from anaume.errors import AnaumeWarning, DataError, SettingsError
-from anaume.tasks.registry import fit_task, read_examples, task_named
+from anaume.tasks.registry import read_examples, task_named
 from anaume.tasks.similarity import Similarity
 from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.finetune_start import (
     VECTORS,
     begun_seeds,
     check_seeds,
+    fitted_on,
     hash_of_examples,
+    hold_out,
     resolve,
     rows_of,
     seed_folder,
@@ -52,7 +55,6 @@ from anaume.training.tuning import Material, SeedResult, tune
 
 REPORT = "report.json"
 _SHARES = ("accuracy", "f1")  # what scores from 0 to 1 are called, or end in; correlations go down to -1
-_SPLIT_SEED = 20181011  # of the dev split: the same rows whatever the run's seed
 
 Files = str | Path | Sequence[str | Path]
 
@@ -178,10 +180,7 @@ def finetune_examples(
     stored = stored_settings(folder)
     examples, held_out, dev_from = list(train), list(dev or ()), "none" if dev is None else "file"
     if dev is None and settings.data.dev_share > 0 and can_be_scored(train):
-        try:
-            examples, held_out = split_examples(examples, settings.data.dev_share, _SPLIT_SEED)
-        except DataError as error:
-            raise DataError(f"nothing can be held out: {error}; give dev examples, or data.dev_share=0") from error
+        examples, held_out = hold_out(examples, settings.data.dev_share)
         dev_from = "split"
     if kind is Similarity:
         options = vector_options(settings.task, bundle)
@@ -189,10 +188,7 @@ def finetune_examples(
             examples = taught(examples, Bundle.load(settings.task.teacher, device=device))
     else:
         options = head_options(settings.task, kind) if probing else settings.task.given()
-    fitted = fit_task(kind, examples, options)
-    if settings.task.metric is None:
-        fitted = fitted.judged_on(held_out)
-    fitted.check_labels(held_out)
+    fitted = fitted_on(kind, examples, held_out, options, split=dev_from == "split")
     solved = probing and is_linear(fitted.head)
     if solved:
         seeds = 1  # there is one solution, and nothing is drawn
@@ -204,8 +200,9 @@ def finetune_examples(
         settings = resolve(settings, bundle, target, stored)
         assert settings.model.max_length is not None
         features = rows_of(fitted, examples, bundle, settings.model.max_length)
-        if features.notes:
-            warnings.warn("; ".join(features.told), AnaumeWarning, stacklevel=2)
+        unknown = unknown_message(features.unknown, features.pieces, "the training rows' pieces")
+        if told := [*features.told, *([unknown] if unknown else [])]:
+            warnings.warn("; ".join(told), AnaumeWarning, stacklevel=2)
         dev_features = rows_of(fitted, held_out, bundle, settings.model.max_length) if held_out else None
         settings = with_length(settings, len(features), held_out=bool(held_out))
         states = folder / VECTORS if vectors is None else Path(vectors)

@@ -8,17 +8,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from anaume.bundle import Bundle
 from anaume.bundle.files import sha256_of
-from anaume.data.labelled import Example
+from anaume.data.labelled import Example, split_examples
 from anaume.engines import has_bfloat16
-from anaume.errors import SettingsError
+from anaume.errors import DataError, SettingsError
 from anaume.tasks.features import Features
-from anaume.tasks.registry import AnyTask
+from anaume.tasks.registry import AnyTask, fit_task
 from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.folder import SETTINGS, check_folder
 
@@ -31,7 +31,9 @@ DECIDES = {
 }
 """What of run.json must be the same to go on."""
 _TIMED_EVALUATIONS = 5
+_SPLIT_SEED = 20181011  # of the dev split: the same rows whatever the run's seed
 _CHUNK = 8192  # examples made into rows at once
+E = TypeVar("E", bound=Example)
 _SEED = re.compile(r"seed-(\d+)")
 
 
@@ -67,6 +69,37 @@ def check_seeds(folder: Path, settings: FinetuneSettings, source: Mapping[str, A
     """Raise SettingsError where `folder` holds another fine-tuning: its seeds differ in nothing else."""
     for seed in begun_seeds(folder)[:1]:
         check_folder(seed_folder(folder, seed), with_seed(settings, seed), source, DECIDES)
+
+
+def hold_out(examples: Sequence[E], share: float) -> tuple[list[E], list[E]]:
+    """Return (train, dev) of examples that come without a dev part. Raises DataError where they can't be split."""
+    try:
+        return split_examples(examples, share, _SPLIT_SEED)
+    except DataError as error:
+        raise DataError(f"nothing can be held out: {error}; give dev examples, or data.dev_share=0") from error
+
+
+def fitted_on(
+    kind: type[AnyTask], train: Sequence[Example], dev: Sequence[Example], options: Mapping[str, Any], *, split: bool
+) -> AnyTask:
+    """Return a task fitted to `train`, which knows all labels of `dev`; `split`: whether that was held out of `train`.
+
+    Raises DataError and SettingsError for what can't be learned; `anaume check` asks here too.
+    """
+    try:
+        fitted = fit_task(kind, train, options)
+    except DataError as error:
+        if not split:
+            raise
+        fit_task(kind, [*train, *dev], options)  # what all rows are refused for is no fault of the split
+        raise DataError(
+            f"{error}; {len(dev):,} of {len(train) + len(dev):,} rows were held out before: give dev examples, or "
+            "data.dev_share=0"
+        ) from error
+    if options.get("metric") is None:
+        fitted = fitted.judged_on(dev)
+    fitted.check_labels(dev)
+    return fitted
 
 
 def resolve(

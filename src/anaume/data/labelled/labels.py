@@ -14,6 +14,7 @@ LabelKind = Literal["class", "number", "names"]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_LARGEST = 1e30  # what is learned is float32, and its square is needed
 _FLAGS = {"0": False, "1": True, "false": False, "true": True, "0.0": False, "1.0": True}
 
 
@@ -45,8 +46,10 @@ def number_label(record: Record, name: str) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
-    if not math.isfinite(number):
-        raise record.error(f"field {name!r}: expected a finite number, came {record.fields[name]!r:.60}")
+    if not abs(number) <= _LARGEST:
+        raise record.error(
+            f"field {name!r}: expected a finite number, at most {_LARGEST:g}, came {record.fields[name]!r:.60}"
+        )
     return number
 
 
