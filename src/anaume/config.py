@@ -24,6 +24,7 @@ HeadKind = Literal[
     "span",
     "multiple-choice",
     "similarity",
+    "late-interaction",
 ]
 
 ACTIVATIONS: tuple[Activation, ...] = ("gelu", "gelu_tanh", "relu")
@@ -204,6 +205,10 @@ class HeadConfig:
     sum of the last four or of all, whose weights it learns (BERT, section 5.3)."""
     recurrent_layers: int = 0
     """Layers of a BiLSTM before the last linear one, its directions together as wide as the encoder; 0 = none."""
+    size: int = 0
+    """Of late-interaction: numbers of each token's vector; 0 for other heads."""
+    decoder_layers: int = 0
+    """Of similarity: layers of a decoder that rebuilds each text from its vector in training; 0 = none."""
 
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):
@@ -238,6 +243,14 @@ class HeadConfig:
                 f"recurrent_layers, from 0, are for token-classification; a {self.kind} head got "
                 f"{self.recurrent_layers}"
             )
+        for name, value, kind in (
+            ("size", self.size, "late-interaction"),
+            ("decoder_layers", self.decoder_layers, "similarity"),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0 or (value and self.kind != kind):
+                raise SettingsError(f"{name}, a whole number, is for {kind}; a {self.kind} head got {value!r}")
+        if self.kind == "late-interaction" and not self.size:
+            raise SettingsError("a late-interaction head needs size, the numbers of a token's vector")
         named = self.kind in ("classification", "multi-label", "token-classification")
         if named and not self.labels:
             raise SettingsError(f"a {self.kind} head needs the names of its labels")

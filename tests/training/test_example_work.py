@@ -15,7 +15,8 @@ from anaume.model import Bert
 from anaume.tasks.classification import Classification
 from anaume.tasks.registry import AnyTask
 from anaume.tasks.regression import Regression
-from anaume.training.example_work import ExampleLoss, ExampleStream, ExampleWork, example_part
+from anaume.training.example_parts import example_part
+from anaume.training.example_work import ExampleLoss, ExampleStream, ExampleWork
 from anaume.training.ranks import Ranks
 from tiny_bundles import VOCAB, tiny_tokenizer
 from tiny_labels import class_of, examples, texts, tuning_settings, value_of

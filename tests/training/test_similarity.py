@@ -63,6 +63,7 @@ def gradients(work: ExampleWork, model: Bert) -> tuple[float, dict[str, torch.Te
 OBJECTIVES: dict[str, tuple[list[SimilarityExample], dict[str, Any]]] = {
     "in-batch": (pairs(16), {"dimensions": (4, 16)}),
     "simcse": ([SimilarityExample(text=text) for text in texts(16)], {}),
+    "tsdae": ([SimilarityExample(text=text) for text in texts(16)], {}),
     "cosent": (SCORED, {}),
     "angle": (SCORED, {}),
     "cosine": (SCORED, {}),
@@ -106,7 +107,7 @@ def test_cached_parts_are_read_twice_under_the_same_dropout(tmp_path: Path) -> N
     assert isinstance(work.loss, ExampleLoss)
     # Uncached, in one graph: the parts are read in the same order, so dropout draws the same.
     logits = torch.cat([work.loss.logits(part) for part in targets.parts])
-    from anaume.training.example_work import whole_batch
+    from anaume.training.batch_loss import whole_batch
 
     whole = whole_batch(work.features, targets.units, work.device)
     loss = task.loss(logits, whole, targets.divisor)
@@ -175,11 +176,14 @@ def test_it_learns_and_what_it_learned_opens(tmp_path: Path) -> None:
     assert spearmanr(cosines, [float(row[2]) for row in rows])[0] == pytest.approx(best.scores["spearman"], abs=1e-6)
 
 
-@pytest.mark.parametrize("objective", ["cosent", pytest.param("softmax", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("objective", ["cosent", "tsdae", pytest.param("softmax", marks=pytest.mark.slow)])
 def test_stopped_it_goes_on_bit_for_bit(tmp_path: Path, objective: str) -> None:
     """With dropout, a batch in several parts, and for softmax a classifier that only the run has."""
     whole, given = tmp_path / "whole", ["model.dropout=0.2", "run.micro_tokens=60", f"task.objective={objective}"]
     other: dict[str, Any] = {}
+    if objective == "tsdae":
+        (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts(20)))
+        other = {"train": tmp_path / "texts.txt"}
     if objective == "softmax":
         rows = [(one.text, one.positives[0], f"c{one.label:g}") for one in SCORED]
         other = {

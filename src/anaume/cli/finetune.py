@@ -60,7 +60,7 @@ def _finetune(
         typer.Option(
             "--objective",
             metavar="NAME",
-            help="Of similarity: in-batch, cosent, angle, cosine, triplet, softmax, margin-mse, simcse.",
+            help="Of similarity: in-batch, cosent, angle, cosine, triplet, softmax, margin-mse, simcse, tsdae.",
             show_default="by what the rows have",
         ),
     ] = None,

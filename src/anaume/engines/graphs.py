@@ -139,6 +139,10 @@ class _Writer:
             return do("Add", logits, self._weight(f"{here}.bias")), (BATCH, LENGTH, self.config.vocab_size)
         if head.kind == "span":
             return self._linear(layers[-1], f"{here}.dense"), (BATCH, LENGTH, 2)
+        if head.kind == "late-interaction":
+            vectors = do("MatMul", layers[-1], do.weight(f"{here}.dense.weight", self.state[f"{here}.dense.weight"].T))
+            length = do("ReduceL2", vectors, do.constant([2]), keepdims=1)
+            return do("Div", vectors, do("Max", length, do.constant(1e-12, np.float32))), (BATCH, LENGTH, head.size)
         read = [layers[number] for number in layer_numbers(self.config, head.layers)]
         if head.kind == "token-classification":
             states = self._mixed(read, here)

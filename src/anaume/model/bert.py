@@ -140,7 +140,7 @@ class Bert(nn.Module):
             )
         if config.kind == "mlm":
             logits = head(states, self.embeddings.token_embeddings.weight, positions)
-        elif config.kind == "span":
+        elif config.kind in ("span", "late-interaction"):
             logits = head(states)
         elif config.kind == "token-classification":
             logits = head(states, attention_mask)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaume.config import EncoderConfig, HeadConfig
+from anaume.model.decoder import Decoder
 from anaume.model.dropout import Dropout
 from anaume.model.encoder import activate
 from anaume.model.pooling import pool
@@ -172,12 +173,13 @@ class MultipleChoiceHead(nn.Module):
 class SimilarityHead(nn.Module):
     """The pooled vectors themselves; with labels, what a classifier says of each pair beside them.
 
-    The classifier reads (u, v, |u - v|) (Sentence-BERT, Reimers and Gurevych 2019, section 3); it is trained with the
-    encoder and no part of what is saved.
+    The classifier reads (u, v, |u - v|) (Sentence-BERT, Reimers and Gurevych 2019, section 3). It is trained with the
+    encoder and no part of what is saved, as is a decoder, where there is one, that rebuilds texts from their vectors.
     """
 
     def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
         super().__init__()
+        self.decoder = Decoder(config, head.decoder_layers) if head.decoder_layers else None
         self.classifier = nn.Linear(3 * config.hidden_size, len(head.labels)) if head.labels else None
 
     def forward(self, pooled: Tensor) -> Tensor:
@@ -190,6 +192,18 @@ class SimilarityHead(nn.Module):
         u, v = pooled.view(-1, 2, pooled.shape[-1]).unbind(dim=1)
         logits = self.classifier(torch.cat([u, v, (u - v).abs()], dim=-1))
         return torch.cat([pooled, logits.repeat_interleave(2, dim=0)], dim=-1)
+
+
+class LateInteractionHead(nn.Module):
+    """A vector a token: a linear layer without bias, and length 1 (ColBERT, Khattab and Zaharia 2020, section 3.2)."""
+
+    def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, head.size, bias=False)
+
+    def forward(self, last_hidden_state: Tensor) -> Tensor:
+        """(batch, seq_len, hidden_size) -> (batch, seq_len, size) float32, padding included."""
+        return F.normalize(self.dense(last_hidden_state).float(), dim=-1)
 
 
 def build_head(config: EncoderConfig, head: HeadConfig) -> nn.Module:
@@ -206,4 +220,6 @@ def build_head(config: EncoderConfig, head: HeadConfig) -> nn.Module:
         return MultipleChoiceHead(config, head)
     if head.kind == "similarity":
         return SimilarityHead(config, head)
+    if head.kind == "late-interaction":
+        return LateInteractionHead(config, head)
     return TextHead(config, head)

@@ -33,12 +33,33 @@ def in_batch_loss(
     """
     _same_size("in_batch_loss", queries, candidates)
     cosines = F.normalize(queries.float(), dim=1) @ F.normalize(candidates.float(), dim=1).T
-    scores = scale * cosines
+    return contrastive_loss(scale * cosines, positive, negative, count=count)
+
+
+def contrastive_loss(scores: Tensor, positive: Tensor, negative: Tensor, *, count: Tensor | None = None) -> Tensor:
+    """As `in_batch_loss`, of scores (n, m) float32 that somebody else made."""
     lowest = torch.finfo(scores.dtype).min  # not -inf: a row without negatives would give NaN as its gradient
     against = scores.masked_fill(~negative, lowest).logsumexp(dim=1, keepdim=True)
     losses = F.softplus(against - scores).masked_fill(~positive, 0.0)
     own = losses.sum(dim=1) / positive.sum(dim=1).clamp(min=1)
-    return own.sum() / (len(queries) if count is None else count)
+    return own.sum() / (len(scores) if count is None else count)
+
+
+def max_sim(queries: Tensor, queries_mask: Tensor, passages: Tensor, passages_mask: Tensor) -> Tensor:
+    """The sum over a query's tokens of the best dot product with a passage's (ColBERT, 2020, section 3.3).
+
+    queries   (n, query_len, size); queries_mask (n, query_len) bool, True = real token
+    passages  (m, passage_len, size); passages_mask (m, passage_len) bool, each row with a real token
+    returns   (n, m) float32; padding takes no part
+
+    One query after the other, so that what is held at once is query_len x m x passage_len numbers.
+    """
+    hidden = torch.finfo(torch.float32).min
+    flat, scores = passages.float().flatten(0, 1), []
+    for query, mask in zip(queries.float(), queries_mask, strict=True):
+        products = (query[mask] @ flat.T).unflatten(1, passages_mask.shape)
+        scores.append(products.masked_fill(~passages_mask, hidden).max(dim=2).values.sum(dim=0))
+    return torch.stack(scores) if scores else passages.new_zeros(0, len(passages), dtype=torch.float32)
 
 
 def cosent_loss(similarities: Tensor, labels: Tensor, *, scale: float = 20.0) -> Tensor:

@@ -185,7 +185,7 @@ class TaskBatch:
     unit_of_row: Tensor
     """(rows,) int64: which unit of the batch a row belongs to, from 0, never falling."""
     targets: Mapping[str, Tensor]
-    """(units, ...), or (rows, seq_len) int64 for what has one number a token, filled up with -100."""
+    """(units, ...), or (rows, seq_len or more) int64 for what has one number a token, filled up with -100."""
 
     @property
     def units(self) -> int:
@@ -197,7 +197,8 @@ def torch_target(target: Target, units: Sequence[int], rows: Sequence[int], seq_
     """Return a target's entries for some units (or, where it is one number a token, for their rows) as a tensor."""
     if not isinstance(target, Ragged):
         return torch.from_numpy(np.ascontiguousarray(target[np.asarray(units)]))
-    padded = np.full((len(rows), seq_len), IGNORED, dtype=np.int64)
+    longest = max([seq_len, *(len(target[row]) for row in rows)])  # a task may show less than it asks for
+    padded = np.full((len(rows), longest), IGNORED, dtype=np.int64)
     for place, row in enumerate(rows):
         own = target[row]
         padded[place, : len(own)] = own

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from anaume.config import HeadConfig, HeadKind
 from anaume.data.labelled import Example
+from anaume.model import Bert
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tokenization import Tokenizer
 
@@ -113,6 +114,20 @@ class Task(ABC, Generic[E, P]):
 
         logits  of the head as a batch: (rows, labels), (rows,), (rows, seq_len, labels) or (rows, seq_len, 2)
         """
+
+    def loss_in(self, model: Bert, logits: Tensor, batch: TaskBatch, count: Tensor) -> Tensor:
+        """As `loss`, of a task that trains more of a model than what makes the logits; else the same."""
+        return self.loss(logits, batch, count)
+
+    def kept_places(
+        self, token_ids: Sequence[npt.NDArray[Any]], rows: Sequence[int], *, seed: int, step: int
+    ) -> list[npt.NDArray[np.int64]] | None:
+        """Return which places of each row are shown at a step of training; None = all of them, always.
+
+        token_ids   the rows, special tokens included
+        rows        their numbers, which with seed and step decide what is drawn
+        """
+        return None
 
     @abstractmethod
     def decode(self, logits: Logits, features: Features, examples: Sequence[E]) -> list[P]:

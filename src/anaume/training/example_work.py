@@ -13,63 +13,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anaume.data.corpus.stream import Position
-from anaume.data.packing import pack
 from anaume.model import Bert
-from anaume.tasks.features import Features, TaskBatch, torch_target
+from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask
+from anaume.training.batch_loss import CachedPart, cached_parts
 from anaume.training.best import BestWeights
-from anaume.training.dropout_state import DropoutState
+from anaume.training.example_parts import Part, example_part
 from anaume.training.finetune_settings import FinetuneSettings
-from anaume.training.frozen import FrozenPart, FrozenStates, frozen_part
+from anaume.training.frozen import FrozenStates, frozen_part
 from anaume.training.ranks import Ranks
 from anaume.training.records import json_number
 from anaume.training.scoring import HeldOutExamples
 from anaume.training.state import CHECKPOINTS, Progress, checkpoints, step_of
 from anaume.training.tuned_model import as_dtype
-
-
-@dataclass(frozen=True)
-class ExamplePart:
-    """Some units on their device, packed: their rows lie side by side in longer ones that are computed."""
-
-    token_ids: Tensor
-    """(packed rows, width), as are the next three."""
-    segment_ids: Tensor
-    position_ids: Tensor
-    sequence_ids: Tensor
-    places: Tensor
-    """(rows, seq_len) int64 into the flattened packed rows; one place a row where the head reads only [CLS]."""
-    batch: TaskBatch
-
-    def read(self, model: Bert, head: str) -> Tensor:
-        """Return what a head reads of the rows, (rows, seq_len, hidden_size); see `Bert.read_by`."""
-        output = model(
-            self.token_ids,
-            None,
-            self.segment_ids,
-            self.position_ids,
-            sequence_ids=self.sequence_ids,
-            keep_hidden_states=model.reads_layers(head),
-        )
-        states = model.read_by(head, output).flatten(-3, -2)
-        own = states.index_select(-2, self.places.flatten())
-        return own.view(*own.shape[:-2], *self.places.shape, own.shape[-1])
-
-
-Part = ExamplePart | FrozenPart
-
-
-@dataclass(frozen=True)
-class CachedPart:
-    """A part whose loss was computed before, with that of the whole batch; see `cached_parts`."""
-
-    part: Part
-    gradient: Tensor
-    """(rows, width) float32: of the batch's loss, by what the head says of the rows."""
-    loss: Tensor
-    """A scalar, to be reported: the batch's loss with its first part, 0 with the others."""
-    drawn: DropoutState
-    """What dropout began from when its rows were read first."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +36,7 @@ class ExampleTargets:
     units: Sequence[int]
     """All of them, in the order of the parts."""
     divisor: Tensor
-    """What the loss of them all is divided by (`Task.count`)."""
+    """What the loss of these units is divided by (`Task.count`)."""
     tokens: int
 
     def counts(self) -> Tensor:
@@ -105,7 +61,7 @@ class ExampleLoss(nn.Module):
             part.drawn.restore()
             stand_in = (self.logits(part.part).float() * part.gradient).sum()
             return stand_in, (part.loss * divisors[0])[None]
-        loss = self._task.loss(self.logits(part), part.batch, divisors[0])
+        loss = self._task.loss_in(self.model, self.logits(part), part.batch, divisors[0])
         return loss, (loss.detach().float() * divisors[0])[None]
 
     def logits(self, part: Part) -> Tensor:
@@ -159,6 +115,8 @@ class ExampleWork:
     frozen: FrozenStates | None = None
     """What the encoder made of the rows, where it stays frozen; None = it is run at each step."""
     evaluate_first: bool = False
+    ranks: Ranks = field(default_factory=Ranks)
+    """The processes that share a batch."""
     stream: ExampleStream = field(init=False)
 
     def __post_init__(self) -> None:
@@ -183,18 +141,26 @@ class ExampleWork:
         if self.frozen is not None:  # these rows are padded, not packed: like lengths side by side
             batch = sorted(batch, key=lambda unit: len(self.features.token_ids[unit]))
         for units in self._cut(batch):
-            part, real = self._part(units)
+            part, real = self._part(units, step)
             parts.append(part)
             divisors.append(self.task.count(part.batch))
             tokens += real
         return ExampleTargets(parts, batch, torch.stack(divisors).sum(), tokens)
 
     def parts(self, targets: ExampleTargets) -> Iterator[Part | CachedPart]:
-        """Yield the parts; of a loss that compares all units of a batch, cached ones where there are several."""
-        if len(targets.parts) > 1 and self.task.compares_units:
-            assert isinstance(self.loss, ExampleLoss)  # one process: `check_similarity`
-            whole = whole_batch(self.features, targets.units, self.device)
-            yield from cached_parts(targets, self.loss, self.task, whole, as_dtype(self.settings.run.precision))
+        """Yield the parts; cached ones, where a loss compares all units of a batch that lies in several of them."""
+        if self.task.compares_units and (len(targets.parts) > 1 or self.ranks.world > 1):
+            module = self.loss.module if isinstance(self.loss, nn.parallel.DistributedDataParallel) else self.loss
+            assert isinstance(module, ExampleLoss)
+            yield from cached_parts(
+                targets.parts,
+                targets.units,
+                read=module.logits,
+                task=self.task,
+                features=self.features,
+                dtype=as_dtype(self.settings.run.precision),
+                ranks=self.ranks,
+            )
         else:
             yield from targets.parts
 
@@ -220,10 +186,11 @@ class ExampleWork:
         """Best weights that none of the kept checkpoints speaks of are removed."""
         self._best.remove_unspoken(map(step_of, checkpoints(self.folder / CHECKPOINTS)))
 
-    def _part(self, units: Sequence[int]) -> tuple[Part, int]:
+    def _part(self, units: Sequence[int], step: int) -> tuple[Part, int]:
         if self.frozen is not None:
             return frozen_part(self.frozen, self.features, units, self.device)
-        return example_part(self.features, units, self.task, self.pad_id, self.device)
+        seed = self.settings.run.seed
+        return example_part(self.features, units, self.task, self.pad_id, self.device, seed=seed, step=step)
 
     def _cut(self, units: Sequence[int]) -> Iterator[list[int]]:
         """Yield units together as long as their tokens fit the memory."""
@@ -240,72 +207,8 @@ class ExampleWork:
         yield part
 
 
-def cached_parts(
-    targets: ExampleTargets, module: ExampleLoss, task: AnyTask, whole: TaskBatch, dtype: torch.dtype
-) -> Iterator[CachedPart]:
-    """Yield the parts of a batch whose loss is that of all its rows together, in the memory of one part.
-
-    GradCache (Gao et al. 2021, "Scaling deep contrastive learning batch size under memory limited setup"): the rows of
-    all parts are read without gradients, the loss and its gradient by what the head says of them are computed once, and
-    each part is then read again, with the same dropout, to carry its share of that gradient into the weights.
-    """
-    device = whole.unit_of_row.device
-    drawn, found = [], []
-    with torch.no_grad(), torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
-        for part in targets.parts:
-            drawn.append(DropoutState.now(device))
-            found.append(module.logits(part).float())
-    leaves = [logits.requires_grad_() for logits in found]
-    loss = task.loss(torch.cat(leaves), whole, targets.divisor)
-    gradients = torch.autograd.grad(loss, leaves)
-    for number, (part, gradient, state) in enumerate(zip(targets.parts, gradients, drawn, strict=True)):
-        told = loss.detach() if number == 0 else torch.zeros_like(loss)
-        yield CachedPart(part, gradient, told, state)
-
-
-def whole_batch(features: Features, units: Sequence[int], device: torch.device) -> TaskBatch:
-    """Return what a loss over vectors of texts needs of units, whatever parts their tokens are in."""
-    rows, unit_of_row = features.rows_of(units)
-    return TaskBatch(
-        attention_mask=torch.ones(len(rows), 1, dtype=torch.bool, device=device),
-        unit_of_row=torch.from_numpy(unit_of_row).to(device),
-        targets={name: torch_target(target, units, rows, 1).to(device) for name, target in features.targets.items()},
-    )
-
-
 def _is_better(score: float, loss: float, progress: Progress) -> bool:
     """Whether weights are better than the best so far. On few dev rows many score alike, and the first know least."""
     if progress.best_score is None or score != progress.best_score:
         return progress.best_score is None or score > progress.best_score
     return progress.best_loss is None or loss < progress.best_loss
-
-
-def example_part(
-    features: Features, units: Sequence[int], task: AnyTask, pad_id: int, device: torch.device
-) -> tuple[ExamplePart, int]:
-    """Return units packed on a device, and their real tokens."""
-    rows, unit_of_row = features.rows_of(units)
-    packed = pack([features.token_ids[row] for row in rows], [features.segment_ids[row] for row in rows], pad_id)
-    # A head that reads the pooler reads [CLS] alone.
-    places = packed.places[:, :1] if task.head.needs_pooler else packed.places
-
-    def there(array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
-
-    seq_len = packed.attention_mask.shape[1]
-    batch = TaskBatch(
-        attention_mask=there(packed.attention_mask),
-        unit_of_row=there(unit_of_row),
-        targets={
-            name: torch_target(target, units, rows, seq_len).to(device) for name, target in features.targets.items()
-        },
-    )
-    part = ExamplePart(
-        there(packed.token_ids),
-        there(packed.segment_ids),
-        there(packed.position_ids),
-        there(packed.sequence_ids),
-        there(places),
-        batch,
-    )
-    return part, packed.tokens

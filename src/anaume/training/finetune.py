@@ -196,7 +196,7 @@ def finetune_examples(
         if probing:
             check_probe(fitted.head, bundle, ranks.world)
         if isinstance(fitted, Similarity):
-            check_similarity(settings, bundle, fitted, ranks.world)
+            check_similarity(settings, bundle, fitted)
         settings = resolve(settings, bundle, target, stored)
         assert settings.model.max_length is not None
         features = rows_of(fitted, examples, bundle, settings.model.max_length)

@@ -50,8 +50,8 @@ class TaskSettings(Section):
     of: str | None = None
     """Of `features`: the task whose labels are learned; None = recognised."""
     objective: str | None = None
-    """Of `similarity`: in-batch, cosent, angle, cosine, triplet, softmax, margin-mse or simcse; None = what the rows
-    have decides: scores cosent, classes softmax, pairs in-batch."""
+    """Of `similarity`: in-batch, cosent, angle, cosine, triplet, softmax, margin-mse, simcse or tsdae; None = what the
+    rows have decides: scores cosent, classes softmax, pairs in-batch, single texts simcse."""
     scale: float | None = Field(default=None, gt=0.0)
     """Of `similarity`: what cosines are multiplied by (1 / temperature); 20. For cosent and angle, too."""
     margin: float | None = Field(default=None, gt=0.0)
@@ -63,6 +63,10 @@ class TaskSettings(Section):
     """Of `similarity`: Matryoshka; vectors may be cut to these sizes later. List the whole size, too."""
     teacher: str | None = None
     """Of `similarity`: a cross-encoder (a bundle's path or name) whose margins are learned: margin-mse."""
+    deleted: float | None = Field(default=None, gt=0.0, lt=1.0)
+    """Of `similarity` by tsdae: the share of a text's pieces that is taken away; 0.6."""
+    decoder_layers: int | None = Field(default=None, ge=1)
+    """Of `similarity` by tsdae: layers of the decoder; 1."""
     drawn_negatives: int | None = Field(default=None, ge=1)
     """Of `ranking`: passages of other queries that stand for a query's negatives where it has none; 4."""
     normalize: bool | None = None

@@ -31,6 +31,20 @@ class Ranks:
             dist.all_reduce(values)
         return values
 
+    def gather(self, values: Tensor) -> list[Tensor]:
+        """Return everybody's values in the order of ranks, without gradients: of one dtype, each of any shape."""
+        if self.world == 1:
+            return [values]
+        shape = torch.tensor(values.shape, device=values.device)
+        shapes = [torch.empty_like(shape) for _ in range(self.world)]
+        dist.all_gather(shapes, shape)
+        sizes = [int(own.prod()) for own in shapes]
+        flat = values.new_zeros(max(sizes))  # all must send as much
+        flat[: values.numel()] = values.flatten()
+        found = [torch.empty_like(flat) for _ in range(self.world)]
+        dist.all_gather(found, flat)
+        return [own[:size].view(shape.tolist()) for own, size, shape in zip(found, sizes, shapes, strict=True)]
+
     def agree(self, value: float, wish: bool, device: torch.device) -> tuple[float, bool]:
         """Return the first rank's value, and whether anybody wishes.
 

@@ -56,7 +56,7 @@ class HeldOutExamples:
                 for units in token_budget_batches(longest * np.diff(starts), TOKENS_AT_ONCE):
                     batch, rows, out = self._forward(model, task, units.tolist())
                     divisor = task.count(batch)
-                    loss += float(task.loss(out, batch, torch.ones_like(divisor)))
+                    loss += float(task.loss_in(model, out, batch, torch.ones_like(divisor)))
                     count += float(divisor)
                     values = out.float().cpu().numpy()
                     for place, row in enumerate(rows):

@@ -35,10 +35,8 @@ def vector_options(task: TaskSettings, bundle: Bundle) -> dict[str, Any]:
     return options | {name: value for name, value in task.given().items() if name != "teacher"}
 
 
-def check_similarity(settings: FinetuneSettings, bundle: Bundle, task: Similarity, processes: int) -> None:
+def check_similarity(settings: FinetuneSettings, bundle: Bundle, task: Similarity) -> None:
     """Raise SettingsError for what a training for similarity can't do."""
-    if processes > 1:
-        raise SettingsError(f"similarity trains in one process; {processes} were started: do without torchrun")
     if settings.model.frozen == "encoder":
         raise SettingsError("model.frozen=encoder leaves similarity nothing to train: the vectors are the encoder's")
     if bundle.config.causal and task.head.pooling == "cls":

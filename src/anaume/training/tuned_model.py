@@ -85,6 +85,7 @@ def _said(bundle: Bundle, model: Bert, head: HeadConfig, same_head: bool, reinit
         said = [
             f"vectors by {head.pooling} pooling",
             *(["the classifier of pairs is drawn anew"] if head.labels else []),
+            *([f"a decoder of {head.decoder_layers} layers is drawn, and not saved"] if head.decoder_layers else []),
         ]
     if model.pooler is not None and bundle.model.pooler is None:
         said.append("the bundle has no pooler: it is drawn anew")

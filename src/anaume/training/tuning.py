@@ -133,6 +133,7 @@ def tune(
             pad_id=pad_id,
             frozen=None if frozen is None else frozen.train,
             evaluate_first=task.starts_scored,
+            ranks=ranks,
         )
         ranks.wait()  # all have looked at the folder before the first one writes
         if ranks.first:

@@ -5,16 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from anaume.data.labelled import SimilarityExample
 from anaume.errors import DataError
 from anaume.model.vector_losses import in_batch_loss
-from anaume.tasks.features import Target
-from anaume.tasks.similarity.objective import Objective, need_positive
+from anaume.tasks.features import Target, TaskBatch
+from anaume.tasks.similarity.objective import Objective, need_positive, need_single
 from anaume.tasks.similarity.terms import Terms
-from anaume.tasks.similarity.units import Compared
+from anaume.tasks.similarity.units import Compared, Units
 from anaume.tasks.text_keys import alike
+
+
+def in_batch_pairs(batch: TaskBatch, known: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """Return which texts are a query's positives, and which its negatives: (units, candidates) bool each.
+
+    known  sorted keys of the pairs that are alike (`known_pairs`): such a text is neither
+    """
+    units, keys = Units.of(batch), batch.targets["texts"][:, 0]
+    queries, others = units.queries, units.others
+    own = units.unit[others][None, :] == units.unit[queries][:, None]
+    near = own & (units.place[others] <= units.positives[units.unit[others]])[None, :]
+    return near, ~near & ~alike(keys[queries], keys[others], near, known)
+
+
+def check_pairs(name: str, example: SimilarityExample) -> None:
+    """Raise DataError for what is no query with positives: pairs with a label are not all alike."""
+    need_positive(name, example)
+    if example.label is not None and not example.negatives:
+        raise DataError(
+            f"{example.place}: the pair has the label {example.label!r}; {name} takes every pair as alike: "
+            "cosent, angle and cosine learn scores, softmax learns classes; to take all pairs all the same, name "
+            "their columns alone (--column query=NAME --column positive=NAME)"
+        )
 
 
 class InBatch(Objective):
@@ -29,13 +53,7 @@ class InBatch(Objective):
 
     def check(self, example: SimilarityExample) -> None:
         """Take queries with positives; pairs with a label are not all alike."""
-        need_positive(self.name, example)
-        if example.label is not None and not example.negatives:
-            raise DataError(
-                f"{example.place}: the pair has the label {example.label!r}; {self.name} takes every pair as alike: "
-                "cosent, angle and cosine learn scores, softmax learns classes; to take all pairs all the same, name "
-                "their columns alone (--column query=NAME --column positive=NAME)"
-            )
+        check_pairs(self.name, example)
 
     def targets(self, examples: Sequence[SimilarityExample], terms: Terms, labels: Sequence[str]) -> dict[str, Target]:
         """Return which pairs have a label: a dev set may hold some that are not alike."""
@@ -45,13 +63,15 @@ class InBatch(Objective):
         """Return the mean over queries."""
         if given.batch.targets["labelled"].any():
             return given.other_kind
-        units, keys = given.units, given.batch.targets["texts"][:, 0]
-        queries, others = units.queries, units.others
-        own = units.unit[others][None, :] == units.unit[queries][:, None]
-        near = own & (units.place[others] <= units.positives[units.unit[others]])[None, :]
-        far = ~near & ~alike(keys[queries], keys[others], near, given.known)
+        units = given.units
+        near, far = in_batch_pairs(given.batch, given.known)
         return in_batch_loss(
-            given.vectors[queries], given.vectors[others], near, far, scale=given.terms.scale, count=given.count
+            given.vectors[units.queries],
+            given.vectors[units.others],
+            near,
+            far,
+            scale=given.terms.scale,
+            count=given.count,
         )
 
 
@@ -63,8 +83,4 @@ class SimCse(InBatch):
 
     def check(self, example: SimilarityExample) -> None:
         """Take single texts."""
-        if example.positives:
-            raise DataError(
-                f"{example.place}: {self.name} learns from single texts, and this is a pair; --column query=NAME reads "
-                "one of its columns alone"
-            )
+        need_single(self.name, example)

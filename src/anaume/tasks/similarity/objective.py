@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -30,6 +32,8 @@ class Objective(ABC):
     """Whether a text is its own positive."""
     classes: ClassVar[bool] = False
     """Whether a classifier of pairs is trained."""
+    rebuilds: ClassVar[bool] = False
+    """Whether a decoder is trained that rebuilds each text from its vector as it is, not normalised nor cut."""
 
     @abstractmethod
     def check(self, example: SimilarityExample) -> None:
@@ -42,6 +46,12 @@ class Objective(ABC):
     def count(self, batch: TaskBatch) -> Tensor:
         """Return how many terms a batch has, a float32 scalar."""
         return torch.tensor(float(batch.units), device=batch.unit_of_row.device)
+
+    def kept_places(
+        self, token_ids: Sequence[npt.NDArray[Any]], rows: Sequence[int], terms: Terms, *, seed: int, step: int
+    ) -> list[npt.NDArray[np.int64]] | None:
+        """Return which places of each row the encoder sees at a step; None = all (`Task.kept_places`)."""
+        return None
 
     @abstractmethod
     def loss(self, given: Compared) -> Tensor:
@@ -70,4 +80,13 @@ def need_score(name: str, example: SimilarityExample) -> None:
     if not isinstance(example.label, float):
         raise DataError(
             f"{example.place}: {name} needs the score of each pair; got {example.label!r} (--column score=NAME)"
+        )
+
+
+def need_single(name: str, example: SimilarityExample) -> None:
+    """Raise DataError for an example that is no single text."""
+    if example.positives:
+        raise DataError(
+            f"{example.place}: {name} learns from single texts, and this is a pair; --column query=NAME reads one of "
+            "its columns alone"
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from anaume.data.labelled import SimilarityExample
 from anaume.errors import SettingsError, nearest
 from anaume.tasks.similarity.contrastive import InBatch, SimCse
+from anaume.tasks.similarity.denoising import Tsdae
 from anaume.tasks.similarity.objective import Objective
 from anaume.tasks.similarity.pair_classes import Softmax
 from anaume.tasks.similarity.scored import Angle, CoSent, Cosine
@@ -14,7 +15,7 @@ from anaume.tasks.similarity.triples import MarginMse, Triplet
 
 OBJECTIVES: dict[str, Objective] = {
     objective.name: objective
-    for objective in (InBatch(), CoSent(), Angle(), Cosine(), Triplet(), Softmax(), MarginMse(), SimCse())
+    for objective in (InBatch(), CoSent(), Angle(), Cosine(), Triplet(), Softmax(), MarginMse(), SimCse(), Tsdae())
 }
 
 

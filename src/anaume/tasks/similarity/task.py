@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch import Tensor
 from anaume.config import HeadConfig, HeadKind, PoolingMethod
 from anaume.data.labelled import SimilarityExample
 from anaume.errors import DataError, SettingsError
+from anaume.model import Bert
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.similarity.objective import Objective
 from anaume.tasks.similarity.objectives import objective_named, objective_of
@@ -84,6 +86,8 @@ class Similarity(Task[SimilarityExample, TextVectors]):
             raise SettingsError(f"task.dimensions must be whole numbers from 1; got {list(dimensions)}")
         if self.dimensions and head.labels:
             raise SettingsError("task.dimensions mean nothing to softmax, whose classifier reads whole vectors")
+        if self.dimensions and self.objective.rebuilds:
+            raise SettingsError(f"task.dimensions mean nothing to {objective}, whose decoder reads whole vectors")
         if metric not in METRICS:
             raise SettingsError(f"task.metric must be one of {', '.join(METRICS)}; got {metric!r}")
         self.metric = metric
@@ -99,6 +103,8 @@ class Similarity(Task[SimilarityExample, TextVectors]):
         scale: float = 20.0,
         margin: float = 1.0,
         score_range: Sequence[float] | None = None,
+        deleted: float = 0.6,
+        decoder_layers: int = 1,
         metric: str | None = None,
         prompts: tuple[str, str] = ("", ""),
         **options: Any,
@@ -110,9 +116,14 @@ class Similarity(Task[SimilarityExample, TextVectors]):
         labels = sorted({str(example.label) for example in examples}) if chosen.classes else []
         if chosen.classes and len(labels) < 2:
             raise DataError(f"{examples[0].place}: {chosen.name} needs two classes or more; all rows are {labels[0]!r}")
-        terms = Terms.of(examples, scale=scale, margin=margin, score_range=score_range)
+        terms = Terms.of(examples, scale=scale, margin=margin, score_range=score_range, deleted=deleted)
         return cls(
-            HeadConfig(kind=cls.kind, pooling=pooling, labels=tuple(labels)),
+            HeadConfig(
+                kind=cls.kind,
+                pooling=pooling,
+                labels=tuple(labels),
+                decoder_layers=decoder_layers if chosen.rebuilds else 0,
+            ),
             objective=chosen.name,
             terms=terms,
             prompts=prompts if chosen.directed else (prompts[1], prompts[1]),
@@ -167,9 +178,18 @@ class Similarity(Task[SimilarityExample, TextVectors]):
     ) -> Features:
         """Return a unit an example: a row for the query, one each for positives and negatives."""
         targets = self.objective.targets(examples, self.terms, self._head.labels) if learn else None
-        return text_rows(
+        rows = text_rows(
             examples, tokenizer, max_length, prompts=self.prompts, twice=self.objective.twice, targets=targets
         )
+        if learn and self.objective.rebuilds:
+            return replace(rows, targets={**rows.targets, "tokens": rows.token_ids})
+        return rows
+
+    def kept_places(
+        self, token_ids: Sequence[npt.NDArray[Any]], rows: Sequence[int], *, seed: int, step: int
+    ) -> list[npt.NDArray[np.int64]] | None:
+        """Return what the objective leaves of each row."""
+        return self.objective.kept_places(token_ids, rows, self.terms, seed=seed, step=step)
 
     def count(self, batch: TaskBatch) -> Tensor:
         """Return how many terms these units have: units, or triples."""
@@ -179,23 +199,33 @@ class Similarity(Task[SimilarityExample, TextVectors]):
         """Return the loss; logits (rows, hidden_size), with a classifier's (rows, hidden_size + labels).
 
         Of an objective that compares units it is that of the batch as a whole; `count` scales it like the others'.
+        One with a decoder can't do without its model (`loss_in`).
         """
+        return self._loss(None, logits, batch, count)
+
+    def loss_in(self, model: Bert, logits: Tensor, batch: TaskBatch, count: Tensor) -> Tensor:
+        """Return the loss, where a decoder of the model may be part of it."""
+        return self._loss(model, logits, batch, count)
+
+    def _loss(self, model: Bert | None, logits: Tensor, batch: TaskBatch, count: Tensor) -> Tensor:
         width = logits.shape[-1] - len(self._head.labels)
         vectors, classes = logits[:, :width].float(), logits[:, width:]
         for size in self.dimensions:
             if size > width:
                 raise SettingsError(f"task.dimensions has {size}; the vectors have {width}")
-        losses = []
-        with torch.autocast(logits.device.type, enabled=False):
+        losses, rebuilds = [], self.objective.rebuilds
+        # Cosines in bfloat16 are off in their third digit; a decoder takes no harm.
+        with nullcontext() if rebuilds else torch.autocast(logits.device.type, enabled=False):
             for size in self.dimensions or (width,):
                 cut = vectors[:, :size]
                 given = Compared(
-                    vectors=F.normalize(cut, dim=-1) if self.normalize else cut,
+                    vectors=F.normalize(cut, dim=-1) if self.normalize and not rebuilds else cut,
                     classes=classes,
                     batch=batch,
                     count=count,
                     terms=self.terms,
                     known=self._known,
+                    model=model,
                 )
                 losses.append(self.objective.loss(given))
         return torch.stack(losses).sum()

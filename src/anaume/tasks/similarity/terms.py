@@ -23,6 +23,8 @@ class Terms:
     """The range of scores, which becomes cosines 0 to 1."""
     margins: int = 0
     """The most negatives that a teacher scored in one example."""
+    deleted: float = 0.6
+    """The share of a text's pieces that a denoising objective takes away."""
 
     @classmethod
     def of(
@@ -32,11 +34,14 @@ class Terms:
         scale: float,
         margin: float,
         score_range: Sequence[float] | None,
+        deleted: float = 0.6,
     ) -> Self:
         """Return the terms that examples and settings give. Raises SettingsError for a wrong one."""
         for name, value in (("scale", scale), ("margin", margin)):
             if not value > 0.0:
                 raise SettingsError(f"task.{name} must be above 0; got {value}")
+        if not 0.0 < deleted < 1.0:
+            raise SettingsError(f"task.deleted must lie between 0 and 1; got {deleted}")
         numbers = [example.label for example in examples if isinstance(example.label, float)]
         ends = (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
         if score_range is not None:
@@ -49,7 +54,7 @@ class Terms:
                 )
             ends = (score_range[0], score_range[1])
         margins = max((len(example.label) for example in examples if isinstance(example.label, tuple)), default=0)
-        return cls(scale=scale, margin=margin, lowest=ends[0], highest=ends[1], margins=margins)
+        return cls(scale=scale, margin=margin, lowest=ends[0], highest=ends[1], margins=margins, deleted=deleted)
 
     def to_dict(self) -> dict[str, Any]:
         """Return them ready for JSON."""

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from anaume.model import Bert
 from anaume.tasks.features import TaskBatch
 from anaume.tasks.similarity.terms import Terms
 
@@ -72,6 +73,8 @@ class Compared:
     terms: Terms
     known: npt.NDArray[np.int64]
     """Sorted keys of the pairs that are alike (`known_pairs`)."""
+    model: Bert | None = None
+    """Whose vectors they are; None where they are given alone."""
 
     @property
     def units(self) -> Units:
