@@ -168,6 +168,11 @@ def test_every_choice_is_listed_once_for_types_and_once_for_checks() -> None:
 NAMED = ("classification", "multi-label", "token-classification")
 
 
+def needed(kind: str) -> dict[str, Any]:
+    """What a head of a kind can't do without, labels apart."""
+    return {"size": 4} if kind == "late-interaction" else {}
+
+
 @pytest.mark.parametrize("kind", HEAD_KINDS)
 def test_heads_have_labels_or_have_none(kind: Any) -> None:
     if kind in NAMED:
@@ -182,26 +187,41 @@ def test_heads_have_labels_or_have_none(kind: Any) -> None:
         assert HeadConfig(kind=kind, labels=("a", "b")).labels == ("a", "b")
         assert HeadConfig(kind=kind).labels == ()
     else:
-        assert HeadConfig(kind=kind).labels == ()
+        assert HeadConfig(kind=kind, **needed(kind)).labels == ()
         with pytest.raises(SettingsError, match=f"a {kind} head has no labels; got 2"):
-            HeadConfig(kind=kind, labels=("a", "b"))
+            HeadConfig(kind=kind, labels=("a", "b"), **needed(kind))
+
+
+@pytest.mark.parametrize("kind", HEAD_KINDS)
+def test_sizes_of_tokens_and_decoders_are_of_one_kind_each(kind: Any) -> None:
+    labels = ("a", "b") if kind in NAMED else ()
+    for name, own in (("size", "late-interaction"), ("decoder_layers", "similarity")):
+        if kind == own:
+            assert getattr(HeadConfig(kind=kind, **{name: 3}), name) == 3
+        else:
+            with pytest.raises(SettingsError, match=f"{name}, a whole number, is for {own}; a {kind} head got 3"):
+                HeadConfig(kind=kind, labels=labels, **{**needed(kind), name: 3})
+    if kind == "late-interaction":
+        with pytest.raises(SettingsError, match="a late-interaction head needs size"):
+            HeadConfig(kind=kind)
 
 
 @pytest.mark.parametrize("kind", HEAD_KINDS)
 def test_text_heads_alone_have_depth_and_pooling(kind: Any) -> None:
     labels = ("a", "b") if kind in NAMED else ()
     text_head = kind in ("classification", "multi-label", "regression")
-    assert HeadConfig(kind=kind, labels=labels).reads_text == text_head
+    assert HeadConfig(kind=kind, labels=labels, **needed(kind)).reads_text == text_head
     for option in ({"head_layers": 2}, {"pooling": "mean"}):
         if text_head or (kind == "similarity" and "pooling" in option):
             HeadConfig(kind=kind, labels=labels, **option)
         else:
             with pytest.raises(SettingsError, match="head_layers and pooling are for classification, multi-label and"):
-                HeadConfig(kind=kind, labels=labels, **option)
+                HeadConfig(kind=kind, labels=labels, **needed(kind), **option)
 
 
 def test_which_heads_read_the_pooler() -> None:
-    reads = {kind for kind in HEAD_KINDS if HeadConfig(kind=kind, labels=("a",) * (kind in NAMED)).needs_pooler}
+    heads = [HeadConfig(kind=kind, labels=("a",) * (kind in NAMED), **needed(kind)) for kind in HEAD_KINDS]
+    reads = {head.kind for head in heads if head.needs_pooler}
     assert reads == {"nsp", "multiple-choice", "classification", "multi-label", "regression"}
     assert not HeadConfig(kind="regression", pooling="mean").needs_pooler
 
