@@ -69,9 +69,9 @@ def commit() -> str:
     return (git("rev-parse", "--short", "HEAD").strip() or "unknown") + mark
 
 
-def versions() -> dict[str, str]:
+def versions(*others: str) -> dict[str, str]:
     found = {"python": sys.version.split()[0]}
-    for name in LIBRARIES:
+    for name in (*LIBRARIES, *others):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -175,9 +175,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def page(title: str, command: str, machine: str, parts: Sequence[str]) -> str:
-    """A page of docs/benchmarks: what was run, where, on what, then its parts."""
-    known = ", ".join(f"{name} {version}" for name, version in versions().items())
+def page(title: str, command: str, machine: str, parts: Sequence[str], *, libraries: Sequence[str] = ()) -> str:
+    """A page of docs/benchmarks: what was run, where, on what (`libraries`: beside those of every page), its parts."""
+    known = ", ".join(f"{name} {version}" for name, version in versions(*libraries).items())
     about = [
         f"- command: `{command}`",
         f"- date: {time.strftime('%Y-%m-%d')}, commit: {commit()}",

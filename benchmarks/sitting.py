@@ -123,7 +123,8 @@ def run(study: AnyStudy, rows: Sequence[Any], threads: int | None = None) -> boo
             line = study.run(row, threads=threads)
         if line is None:
             return False
-        say(f"{row.name}: {line['steps']:,} steps in {line['seconds'] / 60:.1f} minutes: {line['scores']}")
+        steps = f"{line['steps']:,} steps in " if "steps" in line else ""
+        say(f"{row.name}: {steps}{line['seconds'] / 60:.1f} minutes: {line['scores']}")
     return True
 
 

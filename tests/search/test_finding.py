@@ -42,6 +42,7 @@ def index(bundle: Bundle, tmp_path: Path) -> Index:
         ("東京", "ja"),
         ("猫", "ja"),
         ("run", "en"),
+        ("dogs", "other"),  # some language has it among its stop words
         ("P7", "code"),
         ("E-4711", "code"),
         ("会社", "long"),

@@ -20,7 +20,7 @@ from anaume.search.record import IndexRecord
 from anaume.search.store import said
 from anaume.search.table import OWN
 from anaume.search.tuning import words_indexed
-from anaume.search.vectors import CODES, COLUMNS, SCALE, VECTOR, code_scores, kept, signs, stored_scores
+from anaume.search.vectors import CODES, COLUMNS, SCALE, VECTOR, code_scores, kept, signs, stored_scores, vector_columns
 
 POOL = 100
 """Passages that each ranking hands to the fusion, and that a cross-encoder reads, unless more are asked for."""
@@ -146,7 +146,7 @@ def checked_condition(where: str | None, searched: Searched) -> str | None:
 
 def _nearest(searched: Searched, query: NDArray[np.float32], top_k: int, condition: str | None) -> Any:
     """Return rows by LanceDB's search: float32 vectors by their product, signs by how many differ."""
-    record, finest = searched.record, [name for name in COLUMNS if name in searched.table.schema.names]
+    record = searched.record
     if record.storage == "binary":
         wide = max(top_k * _SIGNS_OVERSAMPLE, POOL)
         search = searched.table.search(signs(query[None])[0], vector_column_name=CODES).distance_type("hamming")
@@ -157,7 +157,7 @@ def _nearest(searched: Searched, query: NDArray[np.float32], top_k: int, conditi
             search = search.nprobes(searched.probes)
         else:
             search = search.bypass_vector_index()
-    return _where(search, condition).select([*_SHOWN, *finest, "_distance"]).to_arrow()
+    return _where(search, condition).select([*_SHOWN, *vector_columns(record), "_distance"]).to_arrow()
 
 
 def _scanned(searched: Searched, query: NDArray[np.float32], top_k: int, condition: str | None) -> Any:
@@ -170,7 +170,7 @@ def _scanned(searched: Searched, query: NDArray[np.float32], top_k: int, conditi
         scores = np.concatenate([best[1], code_scores(batch, query, record)])
         order = np.argsort(-scores, kind="stable")[:wide]
         best = ids[order], scores[order]
-    columns = [*_SHOWN, *(name for name in COLUMNS if name in searched.table.schema.names)]
+    columns = [*_SHOWN, *vector_columns(record)]
     if not len(best[0]):
         return pa.table({name: pa.array([], searched.table.schema.field(name).type) for name in columns})
     return searched.table.take_row_ids(best[0].tolist()).select(columns).to_arrow()

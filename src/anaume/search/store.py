@@ -60,12 +60,13 @@ class Store:
 
     def current(self) -> Current | None:
         """Return which table is the index; None where there is none."""
-        if self.local and not (Path(self.path) / f"{CURRENT}.lance").is_dir():
+        if self.local:
+            there = (Path(self.path) / f"{CURRENT}.lance").is_dir()
+        else:
+            there = CURRENT in self.names()
+        if not there:
             return None
         with said(self.path):
-            names = self.names()
-            if CURRENT not in names:
-                return None
             row = self.connection.open_table(CURRENT).to_arrow().to_pylist()[0]
         try:
             return Current(**json.loads(row["record"]))

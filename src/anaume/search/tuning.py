@@ -64,8 +64,9 @@ def words_indexed(table: Any, where: str) -> bool:
 def _index_words(table: Any) -> None:
     from lancedb.index import FTS
 
-    # The default tokenizer cuts at blanks and would find no Japanese; a limit on length would lose its long words.
-    table.create_index("text", config=FTS(base_tokenizer="icu", max_token_length=None))
+    # The default tokenizer cuts at blanks and would find no Japanese; a limit on length would lose its long words. Stop
+    # words would be those of all languages at once: "cat" and "dog" among them, which are little words elsewhere.
+    table.create_index("text", config=FTS(base_tokenizer="icu", max_token_length=None, remove_stop_words=False))
 
 
 def _index_vectors(table: Any, count: int) -> int:

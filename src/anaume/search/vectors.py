@@ -46,6 +46,11 @@ def vector_fields(record: IndexRecord) -> list[Any]:
     return fields
 
 
+def vector_columns(record: IndexRecord) -> list[str]:
+    """Return the names of these columns."""
+    return [one.name for one in vector_fields(record)]
+
+
 def vector_arrays(vectors: NDArray[np.float32], record: IndexRecord) -> dict[str, Any]:
     """Return vectors (n, size), as `kept` gives them, as those columns."""
     arrays: dict[str, Any] = {}
