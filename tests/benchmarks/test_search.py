@@ -39,7 +39,7 @@ def study_of(tmp_path: Path, *rows: Job) -> JobStudy:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("how", ["whole", "dense", "words", "hybrid"])
+@pytest.mark.parametrize("how", ["dense", "words", "hybrid"])
 def test_a_way_of_searching_is_scored_query_by_query(how: str, tmp_path: Path) -> None:
     pytest.importorskip("lancedb")
     finetune_made.bundle().save(tmp_path / "bundle")
