@@ -164,6 +164,10 @@ class Bundle:
         """What runs batches of token IDs for this bundle, on its own device and in its own precision."""
         return self._engines.get()
 
+    def engine_for(self, texts: int) -> Engine:
+        """Return what runs a call of so many texts: engine="auto" may choose another one for many than for few."""
+        return self._engines.get(texts=texts)
+
     @property
     def fingerprint(self) -> str:
         """The fingerprint of the vectors this bundle makes (hashes all weights: about 0.1 s for 22 M parameters).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -88,6 +88,11 @@ class EmbedTotals:
         self.pieces += pieces
         self.unknown += unknown
         self.voiced += voiced
+
+    def merge(self, other: EmbedTotals) -> None:
+        """Count what another one has counted."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def messages(self, embedding: EmbeddingConfig) -> tuple[str, ...]:
         """Return what a user must be told of these texts, with counts; () when the model saw all and knew it."""

@@ -32,6 +32,7 @@ EXTRAS = {
     "onnx": ("onnx", "onnxruntime"),
     "search": ("lancedb",),
     "tensorboard": ("tensorboard",),
+    "ray": ("ray",),
     "hub": ("huggingface_hub",),
     "mteb": ("mteb",),
 }

@@ -6,10 +6,9 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,8 @@ log = get_logger(__name__)
 
 CHUNK = 4096
 """Texts read, embedded and written at once: enough to sort by length with little padding, few enough for progress."""
+PARQUET = ".parquet"
+_ADVICE = "overwrite=True (--overwrite) replaces it"
 _USUAL = {"encoding": "utf-8", "errors": "strict", "header": True}
 
 
@@ -97,46 +98,75 @@ def embed_file(
     if not given:
         raise SettingsError("expected at least one file to embed; none came")
     started = time.perf_counter()
+    fingerprint = bundle.fingerprint_for(long)
+    totals = write_vectors(
+        bundle, given, out, fingerprint, as_=as_, long=long, overwrite=overwrite, progress=progress, **reading
+    )
+    seen = totals or EmbedTotals()
+    messages = seen.messages(bundle.embedding)
+    if messages:
+        warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=2)
+    return EmbedSummary(
+        out=STDIN if out is None else str(out),
+        finished_before=totals is None,
+        texts=seen.texts,
+        embedding_size=bundle.embedding_size,
+        seconds=time.perf_counter() - started,
+        coverage=seen.seen / seen.texts if seen.texts else 1.0,
+        cut=seen.cut,
+        pieces=seen.pieces,
+        unknown=seen.unknown,
+        unknown_share=seen.unknown / seen.pieces if seen.pieces else 0.0,
+        precision=bundle.precision,
+        device=bundle.device,
+        fingerprint=fingerprint,
+        messages=messages,
+    )
+
+
+def write_vectors(
+    bundle: Bundle,
+    given: Sequence[str | Path],
+    out: str | Path | None,
+    fingerprint: str,
+    *,
+    as_: str | None = None,
+    long: LongPolicy = "truncate",
+    overwrite: bool = False,
+    progress: bool = False,
+    **reading: Any,
+) -> EmbedTotals | None:
+    """Do the work of `embed_file`, which has the arguments; return what the model saw, None when all was there before.
+
+    fingerprint  what `bundle.fingerprint_for(long)` gave
+    """
     rows = read_rows(given, **reading)  # what is wrong with names and settings is said before any work
     if out is not None:
         vector_format(out)
         _refuse_own_input(given, out)
     sources = scan_sources(given)
     made_by = _made_by(bundle, sources, as_, long, reading)
-    fingerprint = bundle.fingerprint_for(long)
-    finished = False
-    if out is not None and not overwrite:
-        finished = _finished_before(Path(out), fingerprint, made_by)
+    if out is not None and not overwrite and _finished_before(Path(out), fingerprint, made_by):
+        return None
     totals = EmbedTotals()
-    if not finished:
-        with (
-            _writer(out, fingerprint, bundle.embedding_size, made_by) as writer,
-            progress_bar("embedding", sources.lines, show=progress) as advance,
-        ):
-            for chunk, report in _embedded(bundle, rows, as_, long, fingerprint):
-                writer.write(chunk, report.vectors)
-                totals.add(report)
-                advance(len(chunk))
-                log.debug("%d texts embedded and written", totals.texts)
-    messages = totals.messages(bundle.embedding)
-    if messages:
-        warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=2)
-    return EmbedSummary(
-        out=STDIN if out is None else str(out),
-        finished_before=finished,
-        texts=totals.texts,
-        embedding_size=bundle.embedding_size,
-        seconds=time.perf_counter() - started,
-        coverage=totals.seen / totals.texts if totals.texts else 1.0,
-        cut=totals.cut,
-        pieces=totals.pieces,
-        unknown=totals.unknown,
-        unknown_share=totals.unknown / totals.pieces if totals.pieces else 0.0,
-        precision=bundle.precision,
-        device=bundle.device,
-        fingerprint=fingerprint,
-        messages=messages,
-    )
+    with (
+        _writer(out, fingerprint, bundle.embedding_size, made_by) as writer,
+        progress_bar("embedding", sources.lines, show=progress) as advance,
+    ):
+        for chunk, report in _embedded(bundle, rows, as_, long, fingerprint):
+            writer.write(chunk, report.vectors)
+            totals.add(report)
+            advance(len(chunk))
+            log.debug("%d texts embedded and written", totals.texts)
+    return totals
+
+
+def refuse_made_otherwise(
+    bundle: Bundle, out: Path, fingerprint: str, *, as_: str | None, long: LongPolicy, **reading: Any
+) -> None:
+    """Raise DataError for a vector file that was made by another model or with other settings, whatever its texts."""
+    made_by = _made_by(bundle, Sources("", None), as_, long, reading)
+    _refuse_changed(out, out, fingerprint, made_by, but="sources")
 
 
 def _embedded(
@@ -146,7 +176,7 @@ def _embedded(
     waiting: list[list[Row]] = []  # never more than one: the stream asks for a chunk when it is to be embedded
 
     def texts() -> Iterator[list[str]]:
-        while chunk := list(islice(rows, CHUNK)):
+        for chunk in _chunks(rows):
             waiting.append(chunk)
             yield [row.text for row in chunk]
 
@@ -157,6 +187,25 @@ def _embedded(
         if long == "error" and report.cut:
             raise _too_long(bundle, [row for row, share in zip(chunk, report.coverage, strict=True) if share < 1.0])
         yield chunk, report
+
+
+def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield up to CHUNK rows at a time.
+
+    A chunk ends with its Parquet file: texts are embedded in the company of their chunk, and the last bits of a shard's
+    vectors shall not depend on which other shards are in the run.
+    """
+    chunk: list[Row] = []
+    for row in rows:
+        if chunk and row.source != chunk[0].source and chunk[0].source.lower().endswith(PARQUET):
+            yield chunk
+            chunk = []
+        chunk.append(row)
+        if len(chunk) == CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 def _too_long(bundle: Bundle, rows: list[Row]) -> DataError:
@@ -201,21 +250,25 @@ def _finished_before(out: Path, fingerprint: str, made_by: Mapping[str, str]) ->
     there = [path for path in (out, beside) if path is not None and os.path.lexists(path)]
     if not there:
         return False
-    advice = "overwrite=True (--overwrite) replaces it"
+    _refuse_changed(out, there[0], fingerprint, made_by)
+    if "sources" not in made_by:
+        raise DataError(f"{out} exists, and whether stdin holds what it was made of can't be told; {_ADVICE}")
+    return True
+
+
+def _refuse_changed(out: Path, named: Path, fingerprint: str, made_by: Mapping[str, str], *, but: str = "") -> None:
+    """Raise DataError unless the file was made so, one setting apart."""
     try:
         found, settings = read_about(out)
     except DataError as error:
-        raise DataError(f"{there[0]} exists and is no finished output of anaume ({error}); {advice}") from None
+        raise DataError(f"{named} exists and is no finished output of anaume ({error}); {_ADVICE}") from None
     wanted = {"fingerprint": fingerprint, **made_by}
     before = {"fingerprint": found, **settings}
-    names = dict.fromkeys([*wanted, *before])
+    names = [name for name in dict.fromkeys([*wanted, *before]) if name != but]
     changed = [(name, before.get(name), wanted.get(name)) for name in names if before.get(name) != wanted.get(name)]
     if changed:
         changes = ", ".join(f"{name} {_short(was)} is now {_short(now)}" for name, was, now in changed)
-        raise DataError(f"{out} exists and was made otherwise: {changes}; {advice}")
-    if "sources" not in made_by:
-        raise DataError(f"{out} exists, and whether stdin holds what it was made of can't be told; {advice}")
-    return True
+        raise DataError(f"{out} exists and was made otherwise: {changes}; {_ADVICE}")
 
 
 def _short(value: object) -> str:
