@@ -223,6 +223,8 @@ def many(bundle: Bundle, tmp_path: Path) -> Index:
 
 def test_a_large_index_is_searched_in_parts_and_says_so(many: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = many.search("the old dog", top_k=10)
+    few = f"id IN ({', '.join(repr(str(number)) for number in range(0, 512, 11))})"
+    exact_of_few = many.search("the old dog", top_k=10, where=few)
     assert many.stats().search == "exact"
     monkeypatch.setattr(tuning, "EXACT_UP_TO", 500)
     many.add([{"id": "one more", "text": "the dog"}])
@@ -232,5 +234,13 @@ def test_a_large_index_is_searched_in_parts_and_says_so(many: Index, monkeypatch
     assert len({hit.id for hit in exact} & {hit.id for hit in approximate}) >= 7
     by_id = {hit.id: hit.score for hit in exact}
     assert all(hit.score == pytest.approx(by_id.get(hit.id, hit.score), abs=1e-6) for hit in approximate)
+    assert many.search("the old dog", top_k=10, where=few) == exact_of_few, "the nearest of few lie in any part"
     many.add([{"id": "late", "text": "the old old old dog"}])  # found though no index has it yet
     assert "late" in {hit.id for hit in many.search("the old old old dog", top_k=3)}
+
+
+def test_a_condition_that_holds_for_less_is_looked_for_in_more_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "EXACT_UP_TO", 500)
+    asked = [tuning.probes_under(8, matching, 4_000) for matching in (4_000, 2_000, 501, 500, 0)]
+    assert asked == [8, 16, 64, 0, 0]
+    assert tuning.probes_under(0, 4_000, 4_000) == 0

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from anaume.search.hits import Hit
 from anaume.search.record import IndexRecord
 from anaume.search.store import said
 from anaume.search.table import OWN
-from anaume.search.tuning import words_indexed
+from anaume.search.tuning import probes_under, words_indexed
 from anaume.search.vectors import CODES, COLUMNS, SCALE, VECTOR, code_scores, kept, signs, stored_scores, vector_columns
 
 POOL = 100
@@ -91,6 +91,9 @@ def by_vector(searched: Searched, vector: NDArray[np.float32], top_k: int, where
     query = query_vector(vector, record)
     condition = checked_condition(where, searched)
     with said(searched.path):
+        if condition is not None and searched.probes:
+            count = searched.table.count_rows()
+            searched = replace(searched, probes=probes_under(searched.probes, condition.matching, count))
         if record.storage == "int8":
             rows = _scanned(searched, query, top_k, condition)
         else:
@@ -126,25 +129,34 @@ def query_vector(vector: NDArray[np.float32], record: IndexRecord) -> NDArray[np
     return kept_so
 
 
-def checked_condition(where: str | None, searched: Searched) -> str | None:
-    """Return a condition in brackets. Raises SettingsError for one that does not fit the index."""
+class Condition(NamedTuple):
+    """A condition on metadata."""
+
+    text: str
+    """In brackets."""
+    matching: int
+    """Passages it holds for."""
+
+
+def checked_condition(where: str | None, searched: Searched) -> Condition | None:
+    """Return a condition, checked. Raises SettingsError for one that does not fit the index."""
     if where is None:
         return None
     if not isinstance(where, str):
         raise SettingsError(f"a condition is a text, as SQL has it; got {where!r:.60}")
     try:
         _one_condition(where)
-        searched.table.count_rows(f"({where})")
+        matching = searched.table.count_rows(f"({where})")
     except (ValueError, RuntimeError, OSError) as error:
         names = ["id", *(name for name in searched.table.schema.names if name not in (*OWN, *COLUMNS))]
         reason = " ".join(str(error).split()).removeprefix("Invalid input, ").split(", /")[0]
         raise SettingsError(
             f"the condition {where!r} does not fit {searched.path}: {reason[:200]}; fields: {', '.join(names)}"
         ) from error
-    return f"({where})"
+    return Condition(f"({where})", matching)
 
 
-def _nearest(searched: Searched, query: NDArray[np.float32], top_k: int, condition: str | None) -> Any:
+def _nearest(searched: Searched, query: NDArray[np.float32], top_k: int, condition: Condition | None) -> Any:
     """Return rows by LanceDB's search: float32 vectors by their product, signs by how many differ."""
     record = searched.record
     if record.storage == "binary":
@@ -160,7 +172,7 @@ def _nearest(searched: Searched, query: NDArray[np.float32], top_k: int, conditi
     return _where(search, condition).select([*_SHOWN, *vector_columns(record), "_distance"]).to_arrow()
 
 
-def _scanned(searched: Searched, query: NDArray[np.float32], top_k: int, condition: str | None) -> Any:
+def _scanned(searched: Searched, query: NDArray[np.float32], top_k: int, condition: Condition | None) -> Any:
     """Return rows by going through all 8-bit codes, which LanceDB has no search for."""
     record, wide = searched.record, top_k * (OVERSAMPLE if searched.record.rescore else 1)
     best: tuple[NDArray[Any], NDArray[Any]] = (np.empty(0, np.uint64), np.empty(0, np.float32))
@@ -176,8 +188,8 @@ def _scanned(searched: Searched, query: NDArray[np.float32], top_k: int, conditi
     return searched.table.take_row_ids(best[0].tolist()).select(columns).to_arrow()
 
 
-def _where(search: Any, condition: str | None) -> Any:
-    return search if condition is None else search.where(condition)
+def _where(search: Any, condition: Condition | None) -> Any:
+    return search if condition is None else search.where(condition.text)
 
 
 def _fused(*rankings: list[Hit]) -> list[Hit]:
