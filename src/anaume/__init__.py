@@ -141,7 +141,8 @@ def load(
 
     name_or_path  a directory written by anaume, transformers (BERT) or sentence-transformers; or a name known as an
                   installed wheel ("all-MiniLM-L6-v2"); or "owner/name" on the hub, with the extra `hub`
-    precision     "float32", or "bfloat16": about twice as fast where the processor has it, cosine over 0.999
+    precision     "float32", or "bfloat16": about twice as fast where the processor has it, cosine over 0.999; or
+                  "int8": of an export made with it (`export_bundle`), faster still, its loss in the certificate
     device        "auto" (cuda, then mps, then cpu), "cpu", "cuda", ...
     engine        "torch", "openvino" (extra `fast`; on CPUs), or "auto": OpenVINO where it is installed and pays
 

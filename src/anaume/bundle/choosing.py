@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-from anaume.bundle.exported import export_engine
+from anaume.bundle.exported import export_engine, require_int8
 from anaume.bundle.parts import BundleParts
 from anaume.engines import (
     Engine,
@@ -50,6 +50,8 @@ class Engines:
             )
         if parts.exported is not None and wanted != "auto":
             raise SettingsError(f"an export ({parts.exported.form}) brings its own engine; leave engine out")
+        if precision == "int8":
+            require_int8(parts)
         self._parts, self._wanted, self._precision, self._device = parts, wanted, precision, device
         self._made: dict[tuple[str, str], Engine] = {}
         self._kept: bool | None = None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -36,7 +37,7 @@ from anaume.engines import (
     StaticEngine,
 )
 from anaume.engines.graph_engine import Runner
-from anaume.errors import BundleError, SettingsError
+from anaume.errors import AnaumeWarning, BundleError, SettingsError
 from anaume.model import Bert
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Exported:
     """What a graph gives (`engines.EMBED` or a head's name) -> its file; none in a static export."""
     certificate: Mapping[str, Any]
     """What was compared with the bundle it was made of, ready for JSON."""
+    int8: Mapping[str, str] = field(default_factory=dict)
+    """The same graphs in int8, as far as there are any."""
     directory: Path = Path()
     """Where the files lie."""
     table: Tensor | None = None
@@ -70,7 +73,14 @@ class Exported:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what anaume.json keeps."""
-        return {"form": self.form, "embedding_size": self.embedding_size, "graphs": dict(self.graphs)}
+        told = {"form": self.form, "embedding_size": self.embedding_size, "graphs": dict(self.graphs)}
+        return {**told, "int8": dict(self.int8)} if self.int8 else told
+
+    @property
+    def over(self) -> str:
+        """The bounds that its int8 graphs break, in words; "" where they keep them, or there are none."""
+        told = self.certificate.get("int8") if self.int8 else None
+        return "; ".join(told["over"]) if told else ""
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any], weights: str, directory: Path) -> Self:
@@ -78,10 +88,10 @@ class Exported:
         where = directory / manifest_format.FILE
         if told.get("form") not in FORMS:
             raise BundleError(f"{where}: an export of the form {told.get('form')!r}; anaume reads {', '.join(FORMS)}")
-        size, graphs = told.get("embedding_size"), told.get("graphs")
-        if type(size) is not int or not isinstance(graphs, dict):
-            raise BundleError(f"{where}: export needs embedding_size, a whole number, and graphs, an object")
-        for name in graphs.values():
+        size, graphs, int8 = told.get("embedding_size"), told.get("graphs"), told.get("int8", {})
+        if type(size) is not int or not isinstance(graphs, dict) or not isinstance(int8, dict):
+            raise BundleError(f"{where}: export needs embedding_size, a whole number, and graphs (and int8), objects")
+        for name in (*graphs.values(), *int8.values()):
             inside(directory, name, where)
         certificate = read_object(directory / CERTIFICATE)
         exported = cls(
@@ -90,6 +100,7 @@ class Exported:
             weights=weights,
             graphs=graphs,
             certificate=certificate,
+            int8=int8,
             directory=directory,
         )
         return dataclasses.replace(exported, table=_table(directory, size)) if exported.form == "static" else exported
@@ -101,13 +112,30 @@ def shape_only(encoder: EncoderConfig, heads: Mapping[str, HeadConfig]) -> Bert:
         return Bert(encoder, heads)
 
 
+def require_int8(parts: BundleParts) -> None:
+    """Raise SettingsError, with the command that makes one, unless these are the parts of an int8 export."""
+    if parts.exported is None or not parts.exported.int8:
+        made_of = parts.source if parts.exported is None and parts.source else "B"
+        raise SettingsError(
+            f"precision='int8' needs an export with int8 in it, calibrated on your texts: anaume export {made_of} "
+            "--to openvino --int8 --calibrate texts.jsonl -o B8"
+        )
+
+
 def export_engine(parts: BundleParts, precision: Precision, device: str) -> Engine:
     """Return what runs an export. Raises SettingsError for a precision or a device it has not."""
     exported = parts.exported
     assert exported is not None
     if device not in ("auto", "cpu"):
         raise SettingsError(f"an export ({exported.form}) runs on the CPU; got device {device!r}")
-    if precision not in PRECISIONS or (precision != "float32" and exported.form != "openvino"):
+    if precision == "int8":
+        if exported.over:
+            warnings.warn(
+                f"{parts.source}: its int8 vectors are over their bounds ({exported.over}): the export was forced",
+                AnaumeWarning,
+                stacklevel=6,
+            )
+    elif precision not in PRECISIONS or (precision != "float32" and exported.form != "openvino"):
         raise SettingsError(f"an export ({exported.form}) runs in float32; got precision {precision!r}")
     if exported.form == "static":
         assert exported.table is not None
@@ -117,15 +145,20 @@ def export_engine(parts: BundleParts, precision: Precision, device: str) -> Engi
 
 def graph_runner(exported: Exported, precision: Precision) -> Callable[[str], Runner]:
     """Return what gives the runner of each graph: read when it is first asked for, and kept."""
+    graphs = exported.int8 if precision == "int8" else exported.graphs
     made: dict[str, Runner] = {}
     lock = threading.Lock()
 
     def runner(name: str) -> Runner:
-        if name not in exported.graphs:
+        if name in exported.graphs and name not in graphs:
+            raise SettingsError(
+                f"this export has text vectors in int8, and the head {name!r} is not: precision='float32' or 'bfloat16'"
+            )
+        if name not in graphs:
             what = "text vectors (no pooling was stored)" if name == EMBED else f"the head {name!r}"
             have = ", ".join(other for other in exported.graphs if other != EMBED) or "text vectors alone"
             raise SettingsError(f"this export has no graph of {what}; it has: {have}")
-        path = exported.directory / exported.graphs[name]
+        path = exported.directory / graphs[name]
         with lock:
             if name not in made:
                 made[name] = OnnxRunner(path) if exported.form == "onnx" else OpenVinoRunner(path, precision)
@@ -142,6 +175,7 @@ def read_export(directory: Path, manifest: manifest_format.Manifest, tokenizer: 
         raise BundleError(
             f"{directory / TABLE_FILE}: {len(exported.table)} rows, and the vocabulary has {tokenizer.vocab_size}"
         )
+    over = f"its int8 vectors are over their bounds, and were forced: {exported.over}"
     return BundleParts(
         tokenizer=tokenizer,
         model=shape_only(manifest.encoder, manifest.heads),
@@ -149,6 +183,7 @@ def read_export(directory: Path, manifest: manifest_format.Manifest, tokenizer: 
         record=manifest.training,
         tasks=manifest.tasks,
         source=str(directory),
+        notes=(over,) if exported.over else (),
         fingerprints=manifest.fingerprints,
         card=card,
         exported=exported,

@@ -15,7 +15,7 @@ from anaume.data import pad
 from anaume.engines import Batch, Vectors
 
 PROMISE = 2
-BOUNDS = {"float32": 1e-5, "bfloat16": 2e-2}
+BOUNDS = {"float32": 1e-5, "bfloat16": 2e-2, "int8": 5e-2}
 """Largest difference, times max(1, largest magnitude). bfloat16 keeps 8 bits: near 1, one step is 0.0078."""
 
 BATCH_SIZES = (2, 3, 7)

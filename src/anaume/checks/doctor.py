@@ -28,7 +28,7 @@ EXTRAS = {
     "ja": ("fugashi", "unidic-lite"),
     "dedup": ("rensa",),
     "plots": ("matplotlib",),
-    "fast": ("openvino", "onnx"),
+    "fast": ("openvino", "onnx", "nncf"),
     "onnx": ("onnx", "onnxruntime"),
     "search": ("lancedb",),
     "tensorboard": ("tensorboard",),

@@ -127,8 +127,13 @@ def _show_info(record: dict[str, Any]) -> None:
 def _export_facts(export: dict[str, Any] | None) -> list[tuple[str, str]]:
     if export is None:
         return []
-    what = "one vector a token, no encoder; made of the one below" if export["form"] == "static" else "a graph"
-    return [("export", f"{export['form']}: {what}")]
+    what = "one vector a token, no encoder; made of the one below" if export["form"] == "static" else "graphs"
+    told = [("export", f"{export['form']}: {what}")]
+    if int8 := export["certificate"].get("int8"):
+        kept = f"{int8['layers'] - len(int8['kept'])} of {int8['layers']} products"
+        cost = f"cosine to float32 {int8['mean']:.4f}, lowest {int8['minimum']:.4f} on {int8['held_out']:,} texts"
+        told.append(("int8", f"{kept}; {cost}{'; OVER ITS BOUNDS, forced' if int8['over'] else ''}"))
+    return told
 
 
 def _rules(rules: dict[str, Any]) -> str:

@@ -48,7 +48,8 @@ def _embed(
         typer.Option("--long", metavar="HOW", help="Over the bundle's length: truncate, window (average) or error."),
     ] = "truncate",
     precision: Annotated[
-        Literal["float32", "bfloat16"], typer.Option("--precision", help="bfloat16 is about twice as fast.")
+        Literal["float32", "bfloat16", "int8"],
+        typer.Option("--precision", help="bfloat16: about twice as fast. int8: of exports made with --int8."),
     ] = "float32",
     engine: options.EngineOption = "auto",
     spread: Annotated[

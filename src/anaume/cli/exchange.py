@@ -12,10 +12,12 @@ from anaume.cli import options
 from anaume.cli.opening import open_bundle
 from anaume.cli.printing import facts, printable, say, say_json, table
 from anaume.cli.running import command
+from anaume.errors import SettingsError
 
 if TYPE_CHECKING:
     from anaume.exporting.certificate import Certificate
     from anaume.exporting.importing import ImportReport
+    from anaume.exporting.int8_certificate import Int8, Int8Bounds
 
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundle goes.", show_default=False)]
 
@@ -118,6 +120,28 @@ def _export(
         list[str] | None,
         typer.Option("--sts", metavar="FILE", help="Pairs of texts with a number: the score before and after."),
     ] = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="With --to openvino: text vectors in int8, too, within bounds.")
+    ] = False,
+    calibrate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calibrate",
+            metavar="FILE",
+            help="For --int8, text of your domain (several may be given): half of it is held out for the certificate.",
+        ),
+    ] = None,
+    bound: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bound",
+            metavar="NAME=NUMBER",
+            help="For --int8: mean=0.995 and minimum=0.98 cosine to float32, score=0.3 points lost (--sts).",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Keep int8 that is over a bound; the export says so for ever.")
+    ] = False,
     dimensions: Annotated[
         int | None, typer.Option("--dimensions", metavar="N", help="Numbers a static vector; 256 unless told.")
     ] = None,
@@ -132,7 +156,11 @@ def _export(
     the bundle before they are kept. A static export embeds tens of times faster and knows no context: "bank" is one
     vector everywhere. Exports open like bundles.
 
+    int8 is calibrated on one half of your texts and measured on the other, held out: over a bound nothing is written.
+    Layers that cost too much stay in higher precision. `anaume embed B8 ... --precision int8` takes it.
+
     $ anaume export my-bundle --to onnx -o my-bundle-onnx
+    $ anaume export my-bundle --to openvino --int8 --calibrate texts.jsonl -o B8
     $ anaume export all-MiniLM-L6-v2 --to static -o static
     $ anaume export my-bundle --to static --texts tickets.csv --column body --sts dev.tsv -o static
     """
@@ -140,19 +168,43 @@ def _export(
     from anaume.data.labelled import read_texts
     from anaume.exporting.exporting import export_bundle
 
+    if calibrate and not int8:
+        raise SettingsError("--calibrate is for --int8; text for a static export is --texts")
+    if texts and int8:
+        raise SettingsError("--texts is for a static export; int8 has --calibrate")
+    given = texts or calibrate
     certificate = export_bundle(
         open_bundle(bundle, device=device),
         out,
         to=to,
         dimensions=dimensions,
-        texts=[row.text for row in read_rows(texts, **reading)] if texts else (),
+        texts=[row.text for row in read_rows(given, **reading)] if given else (),
         pairs=list(read_texts(sts, kind="number", paired=True)) if sts else (),
+        int8=int8,
+        bounds=_bounds(bound) if bound else None,
+        force=force,
         overwrite=overwrite,
     )
     if as_json:
         say_json({"out": str(out), **certificate.to_dict()})
     else:
         _show_certificate(certificate, out)
+
+
+def _bounds(given: list[str]) -> Int8Bounds:
+    from anaume.exporting.int8_certificate import Int8Bounds
+
+    known = [field.name for field in dataclasses.fields(Int8Bounds)]
+    found: dict[str, float] = {}
+    for assignment in given:
+        name, _, number = assignment.partition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            name = ""
+        if name not in known:
+            raise SettingsError(f"a bound is given as NAME=NUMBER, of {', '.join(known)}; got {assignment!r}")
+    return Int8Bounds(**found)
 
 
 def _show_certificate(certificate: Certificate, out: Path) -> None:
@@ -164,6 +216,8 @@ def _show_certificate(certificate: Certificate, out: Path) -> None:
             for told in certificate.graphs.values()
         ]
         table(("graph", "shapes", "largest difference", "bound"), graphs, right=("shapes",))
+        if certificate.int8 is not None:
+            _show_int8(certificate.int8)
         say(f"written: {printable(str(out))}")
         return
     rows: list[tuple[str, str, str]] = []
@@ -179,3 +233,35 @@ def _show_certificate(certificate: Certificate, out: Path) -> None:
     else:
         say("loss: not measured; --texts FILE and --sts FILE say what to measure it on")
     say(f"written: {printable(str(out))}")
+
+
+def _show_int8(int8: Int8) -> None:
+    """Print what int8 costs beside its bounds, and what it gives."""
+    say()
+    told = [
+        ("int8", f"{int8.layers - len(int8.kept)} of {int8.layers} products, everything else in {int8.rest}"),
+        ("kept out", ", ".join(int8.kept) or "none"),
+        ("texts", f"{int8.calibration:,} calibrated, {int8.choosing:,} chose layers, {int8.held_out:,} held out"),
+    ]
+    facts(told)
+    say()
+    bounds = int8.bounds
+    rows: list[tuple[str, str, str]] = [
+        ("cosine to float32, mean", f"{int8.mean:.4f}", f"at least {bounds.mean:g}"),
+        ("cosine to float32, lowest", f"{int8.minimum:.4f}", f"at least {bounds.minimum:g}"),
+        ("a text alone and in a batch, largest difference", f"{int8.alone:.1e}", ""),
+        ("ten nearest, share float32 names too", f"{int8.neighbours:.4f}", ""),
+        ("cosines of pairs, rank correlation with float32's", f"{int8.cosines:.4f}", ""),
+    ]
+    if (score := int8.score) is not None:
+        for name, span in (("float32", score.float32), ("int8", score.int8)):
+            between = f"({span.low:.4f} to {span.high:.4f})"
+            rows.append((f"Spearman, {score.pairs:,} pairs, {name}", f"{span.mean:.4f} {between}", ""))
+        gain = score.difference
+        between = f"({100 * gain.low:+.2f} to {100 * gain.high:+.2f})"
+        rows.append(("points gained", f"{100 * gain.mean:+.2f} {between}", f"at least {-bounds.score:g}"))
+    rows += [(f"texts/s, {name}", f"{rate:,.0f}", "") for name, rate in int8.texts_per_second.items()]
+    table(("on held-out texts", "measured", "bound"), rows)
+    if int8.over:
+        say()
+        say(f"OVER THE BOUND, forced: {'; '.join(int8.over)}")

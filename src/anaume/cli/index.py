@@ -35,7 +35,8 @@ Vectors = Annotated[
     bool, typer.Option("--vectors", help="The files are what anaume embed wrote: take their vectors as they are.")
 ]
 Precision = Annotated[
-    Literal["float32", "bfloat16"], typer.Option("--precision", help="bfloat16 is about twice as fast.")
+    Literal["float32", "bfloat16", "int8"],
+    typer.Option("--precision", help="bfloat16: about twice as fast. int8: of exports made with --int8."),
 ]
 PassageLength = Annotated[
     int | None,

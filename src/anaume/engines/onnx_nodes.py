@@ -43,16 +43,19 @@ class Nodes:
             self._constants[key] = self.weight(f"constant_{len(self._constants)}", array)
         return self._constants[key]
 
-    def __call__(self, op: str, *given: Name, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node of ONNX; returns the name of its output, or a list of `outputs` names."""
+    def __call__(self, op: str, *given: Name, outputs: int = 1, called: str = "", **attributes: Any) -> Any:
+        """Add a node of ONNX; returns the name of its output, or a list of `outputs` names.
+
+        called  the name of the node itself, by which others find it
+        """
         number = len(self._nodes)
         names = [f"{op.lower()}_{number}" + (f"_{place}" if outputs > 1 else "") for place in range(outputs)]
-        self._nodes.append(helper.make_node(op, list(given), names, name=f"{op}_{number}", **attributes))
+        self._nodes.append(helper.make_node(op, list(given), names, name=called or f"{op}_{number}", **attributes))
         return names if outputs > 1 else names[0]
 
     def linear(self, states: Name, weight: npt.NDArray[Any], bias: npt.NDArray[Any], name: str) -> Name:
-        """Return states W^T + b; `weight` is (outputs, inputs) as torch has it."""
-        product = self("MatMul", states, self.weight(f"{name}.weight", weight.T))
+        """Return states W^T + b; `weight` is (outputs, inputs) as torch has it. The product is called `name`."""
+        product = self("MatMul", states, self.weight(f"{name}.weight", weight.T), called=name)
         return str(self("Add", product, self.weight(f"{name}.bias", bias)))
 
     def finish(self, output: Name, name: Name, axes: Sequence[str | int], metadata: Mapping[str, str]) -> bytes:

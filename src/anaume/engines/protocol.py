@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from anaume.model import EncoderOutput
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
+"""Those that every bundle runs in; int8 is made by an export, with a certificate."""
 
 Vectors = npt.NDArray[np.float32]
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from anaume.engines.hardware import has_bfloat16
 from anaume.engines.protocol import Precision, Vectors
 from anaume.errors import BundleError, MissingExtra
 
@@ -28,19 +29,24 @@ def has_openvino() -> bool:
 
 @cache
 def openvino() -> Any:
-    """Return the module openvino, imported without its telemetry. Raises MissingExtra.
+    """Return the module openvino, imported without its telemetry. Raises MissingExtra."""
+    return without_telemetry("openvino", "OpenVINO")
+
+
+def without_telemetry(module: str, what: str) -> Any:
+    """Import a library of OpenVINO's makers without its telemetry. Raises MissingExtra, which names `what`.
 
     Left to itself the import sends its makers a word over the network, from a forked process: nobody who embeds a text
-    asked for either. Without openvino_telemetry it takes a stub of its own.
+    asked for either. Without openvino_telemetry such a library takes a stub of its own.
     """
     name = "openvino_telemetry"
     hidden = name not in sys.modules
     if hidden:
         sys.modules[name] = None  # type: ignore[assignment]
     try:
-        return importlib.import_module("openvino")
+        return importlib.import_module(module)
     except ImportError:
-        raise MissingExtra("OpenVINO", FAST) from None
+        raise MissingExtra(what, FAST) from None
     finally:
         if hidden:
             del sys.modules[name]
@@ -52,26 +58,34 @@ def openvino_core() -> Any:
     return openvino().Core()
 
 
+def in_bfloat16(precision: Precision) -> bool:
+    """Return whether bfloat16 is computed in: of int8, by what is not quantised, where the processor has it."""
+    return precision == "bfloat16" or (precision == "int8" and has_bfloat16(torch.device("cpu")))
+
+
 class OpenVinoRunner:
     """A graph compiled by OpenVINO for the CPU.
 
-    graph  a serialised ONNX model, or the path of a graph that OpenVINO reads
+    graph  a serialised ONNX model, the path of a graph that OpenVINO reads, or a model of OpenVINO's own
 
-    The precision is always said: left to itself OpenVINO takes bfloat16 where a processor has it. Threads are torch's.
+    The precision is always said: left to itself OpenVINO takes bfloat16 where a processor has it. Under int8 it is that
+    of the layers that are not quantised. Threads are torch's.
     """
 
-    def __init__(self, graph: bytes | Path, precision: Precision) -> None:
+    def __init__(self, graph: Any, precision: Precision) -> None:
         core = openvino_core()
         hints = {
-            "INFERENCE_PRECISION_HINT": "f32" if precision == "float32" else "bf16",
+            "INFERENCE_PRECISION_HINT": "bf16" if in_bfloat16(precision) else "f32",
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         }
         try:
-            model = core.read_model(model=graph if isinstance(graph, bytes) else str(graph))
+            model = graph
+            if isinstance(graph, bytes | Path):
+                model = core.read_model(model=graph if isinstance(graph, bytes) else str(graph))
             self._compiled = core.compile_model(model, "CPU", hints)
         except RuntimeError as error:
-            what = "a graph" if isinstance(graph, bytes) else str(graph)
+            what = str(graph) if isinstance(graph, Path) else "a graph"
             raise BundleError(f"{what}: OpenVINO can't read or compile it: {str(error).splitlines()[-1]}") from error
         self.inputs = frozenset(port.get_any_name() for port in self._compiled.inputs)
         self._requests = threading.local()

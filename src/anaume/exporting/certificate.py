@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 from anaume.bundle import Bundle
 from anaume.data.labelled import TextExample
 from anaume.errors import SettingsError
+from anaume.exporting.int8_certificate import Int8
 
 NEIGHBOURS = 10
 
@@ -50,6 +51,8 @@ class Certificate:
     pairs: PairScores | None = None
     graphs: Mapping[str, Any] | None = None
     """What was compared of each graph, and how far it was off."""
+    int8: Int8 | None = None
+    """None where nothing is in int8."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it ready for JSON; what was not measured is null."""
@@ -60,7 +63,13 @@ def compare_texts(bundle: Bundle, export: Bundle, texts: Sequence[str]) -> TextA
     """Compare the neighbourhoods of some texts in two bundles. Raises SettingsError for fewer than three texts."""
     if len(texts) < 3:
         raise SettingsError(f"a comparison needs at least three held-out texts; got {len(texts)}")
-    one, other = _cosines(bundle, texts), _cosines(export, texts)
+    return agreement(_vectors(bundle, texts), _vectors(export, texts))
+
+
+def agreement(left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]) -> TextAgreement:
+    """Return how far two bundles' vectors of the same texts, (texts, any size), have the same neighbourhoods."""
+    texts = left
+    one, other = (_unit(vectors) @ _unit(vectors).T for vectors in (left, right))
     pairs = np.triu_indices(len(texts), k=1)
     count = min(NEIGHBOURS, len(texts) - 1)
     nearest = [np.argsort(-_without_self(cosines), axis=1, kind="stable")[:, :count] for cosines in (one, other)]
@@ -72,10 +81,7 @@ def compare_texts(bundle: Bundle, export: Bundle, texts: Sequence[str]) -> TextA
 
 def correlate_pairs(bundles: Mapping[str, Bundle], pairs: Sequence[TextExample]) -> PairScores:
     """Return each bundle's correlation with the numbers of some pairs. Raises SettingsError for other examples."""
-    for example in pairs:
-        if example.pair is None or not isinstance(example.label, float):
-            raise SettingsError(f"{example.place or 'a row'}: expected two texts and a number")
-    labels = np.array([example.label for example in pairs], dtype=np.float64)
+    labels = pair_labels(pairs)
     scores = {}
     for name, bundle in bundles.items():
         left = _unit(_vectors(bundle, [example.text for example in pairs]))
@@ -84,15 +90,17 @@ def correlate_pairs(bundles: Mapping[str, Bundle], pairs: Sequence[TextExample])
     return PairScores(pairs=len(pairs), spearman=scores)
 
 
+def pair_labels(pairs: Sequence[TextExample]) -> npt.NDArray[np.float64]:
+    """Return the numbers of some pairs, (pairs,). Raises SettingsError for other examples."""
+    for example in pairs:
+        if example.pair is None or not isinstance(example.label, float):
+            raise SettingsError(f"{example.place or 'a row'}: expected two texts and a number")
+    return np.array([example.label for example in pairs], dtype=np.float64)
+
+
 def _vectors(bundle: Bundle, texts: Sequence[str]) -> npt.NDArray[np.float32]:
     (report,) = bundle.embed_stream([texts], fingerprint="")  # cut texts are cut in both: nothing to warn about here
     return report.vectors
-
-
-def _cosines(bundle: Bundle, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    unit = _unit(_vectors(bundle, texts))
-    cosines: npt.NDArray[np.float32] = unit @ unit.T
-    return cosines
 
 
 def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -12,6 +12,8 @@ from anaume.data.labelled import TextExample
 from anaume.errors import SettingsError, nearest
 from anaume.exporting.certificate import Certificate
 from anaume.exporting.graphs import export_graphs
+from anaume.exporting.int8 import Int8Wanted
+from anaume.exporting.int8_certificate import Int8Bounds
 from anaume.exporting.static import export_static
 
 
@@ -23,6 +25,9 @@ def export_bundle(
     dimensions: int | None = None,
     texts: Sequence[str] = (),
     pairs: Sequence[TextExample] = (),
+    int8: bool = False,
+    bounds: Int8Bounds | None = None,
+    force: bool = False,
     overwrite: bool = False,
 ) -> Certificate:
     """Save a bundle in another form as the directory `out`, which `anaume.load` opens, and return its certificate.
@@ -30,11 +35,17 @@ def export_bundle(
     to          "onnx", "openvino": graphs of text vectors and every head (`export_graphs`); "static": one vector a
                 token, no encoder (`export_static`)
     dimensions  numbers a static vector
-    texts       of your domain, for a static export: frequencies, and the loss on those held out
-    pairs       pairs with a number (STS), for a static export
+    texts       of your domain, for a static export: frequencies, and the loss on those held out; for int8: one half
+                calibrates and chooses layers, the other measures what int8 costs
+    pairs       pairs with a number (STS), for a static export or int8: the score before and after
+    int8        keep text vectors in int8, too (OpenVINO), with layers in higher precision where the loss asks for it;
+                `anaume.load(out, precision="int8")` takes them
+    bounds      of int8: mean and minimum cosine to float32, points of the score; None = 0.995, 0.98, 0.3
+    force       keep int8 that is over a bound: the export says so for ever
     overwrite   replace a bundle or an export that is there
 
-    Raises SettingsError for wrong arguments, BundleError for a place where nothing can be saved.
+    Raises SettingsError for wrong arguments, BundleError for a place where nothing can be saved and for int8 that is
+    over its bounds.
     """
     if to not in FORMS:
         raise SettingsError(f"to must be one of {', '.join(FORMS)}; got {to!r}{nearest(str(to), FORMS)}")
@@ -44,9 +55,20 @@ def export_bundle(
     check_place(place)
     if not overwrite and place.is_dir() and any(place.iterdir()):
         raise SettingsError(f"{place} holds a bundle already; name another, or overwrite=True (--overwrite)")
+    if int8:
+        if to != "openvino":
+            raise SettingsError(f"int8 is for OpenVINO: to='openvino' (--to openvino); got {to!r}")
+        if dimensions is not None:
+            raise SettingsError("dimensions is for a static export")
+        wanted = Int8Wanted(texts=texts, pairs=pairs, bounds=bounds or Int8Bounds(), force=force)
+        return export_graphs(bundle, place, to, wanted)
+    if bounds is not None or force:
+        raise SettingsError("bounds and force are for int8 (--int8)")
     if to != "static":
         given = {"dimensions": dimensions is not None, "texts": bool(texts), "pairs": bool(pairs)}
         if named := [name for name, there in given.items() if there]:
-            raise SettingsError(f"{', '.join(named)} is for a static export; an export to {to} is the bundle's own")
+            raise SettingsError(
+                f"{', '.join(named)} is for a static export or int8; an export to {to} is the bundle's own"
+            )
         return export_graphs(bundle, place, to)
     return export_static(bundle, place, dimensions=dimensions, texts=texts, pairs=pairs)

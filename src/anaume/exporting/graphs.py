@@ -17,8 +17,11 @@ from anaume.bundle.fingerprint import weights_fingerprint
 from anaume.config import EmbeddingConfig
 from anaume.engines import EMBED, Batch, Engine, GraphEngine, TorchEngine, graph_names
 from anaume.engines.runners import FAST, ONNX, openvino, openvino_core
-from anaume.errors import BundleError, MissingExtra
+from anaume.errors import BundleError, MissingExtra, SettingsError
 from anaume.exporting.certificate import Certificate
+from anaume.exporting.int8 import Int8Wanted, certify, split_texts
+from anaume.exporting.int8_layers import Int8Maker
+from anaume.exporting.quantizing import layers_in_int8, nncf
 from anaume.model import Bert
 
 BATCHES, LENGTHS = (1, 3, 17), (1, 2, 7)
@@ -26,17 +29,22 @@ BATCHES, LENGTHS = (1, 3, 17), (1, 2, 7)
 VECTORS_BOUND, LOGITS_BOUND = 1e-5, 1e-4
 """Largest difference from the bundle, times max(1, largest magnitude)."""
 
+INT8_FILE = "vectors-int8.xml"
+
 Form = Literal["onnx", "openvino"]
 
 
-def export_graphs(bundle: Bundle, out: str | Path, form: Form) -> Certificate:
+def export_graphs(bundle: Bundle, out: str | Path, form: Form, int8: Int8Wanted | None = None) -> Certificate:
     """Save a bundle as graphs, the directory `out`: its text vectors and every head, one file each.
 
     Pooling, normalisation and head are inside the graph; batch and length are free; rows are padded. Where no pooling
     is stored and there are heads, they alone are exported. Each graph is run over a spread of shapes, padded rows among
     them, and compared with the bundle: one that is off fails the export, and nothing is left.
 
-    Raises MissingExtra, BundleError for a graph that is off and for a place where nothing can be saved.
+    int8  what text vectors are also kept in int8 with, beside the others (OpenVINO)
+
+    Raises MissingExtra, SettingsError for texts that are too few, BundleError for a graph that is off, int8 over its
+    bounds, and a place where nothing can be saved.
     """
     if form == "openvino":
         openvino_core()
@@ -44,10 +52,20 @@ def export_graphs(bundle: Bundle, out: str | Path, form: Form) -> Certificate:
     names = graph_names(bundle.model)
     if bundle.embedding.pooling is None and len(names) > 1:
         names.remove(EMBED)
+    split = None if int8 is None else split_texts(int8.texts)
+    if split is not None:
+        nncf()  # a missing extra is said before any work
+        if EMBED not in names:
+            raise SettingsError("int8 is for text vectors, and this bundle has heads alone (no pooling was stored)")
     files = {name: _file(name, number, form) for number, name in enumerate(names)}
     weights = weights_fingerprint(bundle.model)
     exported = Exported(
-        form=form, embedding_size=bundle.config.hidden_size, weights=weights, graphs=files, certificate={}
+        form=form,
+        embedding_size=bundle.config.hidden_size,
+        weights=weights,
+        graphs=files,
+        certificate={},
+        int8={} if int8 is None else {EMBED: INT8_FILE},
     )
     parts = replace(
         bundle.parts,
@@ -75,7 +93,21 @@ def export_graphs(bundle: Bundle, out: str | Path, form: Form) -> Certificate:
             }
             written += save(build(bundle.model, bundle.embedding, name, told), directory / file, told)
             graphs[name] = _compared(bundle, engine, name, file)
-        made.append(Certificate(form=form, made_from=bundle.fingerprint, settings={"form": form}, graphs=graphs))
+        certificate = Certificate(form=form, made_from=bundle.fingerprint, settings={"form": form}, graphs=graphs)
+        if int8 is not None and split is not None:
+            graph = build(bundle.model, bundle.embedding, EMBED, {})
+            maker = Int8Maker(bundle, graph, split.calibration, split.choosing, int8.bounds)
+            model, kept = maker.make(force=int8.force)
+            written += _save_model(model, directory / INT8_FILE, {**told, "anaume.graph": EMBED})
+            found = certify(replace(parts, exported=there), split, int8, len(layers_in_int8(model)) + len(kept), kept)
+            if found.over and not int8.force:
+                raise BundleError(
+                    f"int8 is over its bounds on {found.held_out:,} held-out texts ({'; '.join(found.over)}): nothing "
+                    "was exported. Calibrate with more texts, or set wider bounds (--bound); force=True (--force) "
+                    "keeps it as it is, and the export says so for ever"
+                )
+            certificate = replace(certificate, int8=found)
+        made.append(certificate)
         return written, made[0].to_dict()
 
     write_export(parts, out, write)
@@ -96,7 +128,10 @@ def _save_onnx(graph: bytes, path: Path, told: Mapping[str, str]) -> list[str]:
 
 
 def _save_openvino(graph: bytes, path: Path, told: Mapping[str, str]) -> list[str]:
-    model = openvino_core().read_model(model=graph)
+    return _save_model(openvino_core().read_model(model=graph), path, told)
+
+
+def _save_model(model: Any, path: Path, told: Mapping[str, str]) -> list[str]:
     for key, value in told.items():
         model.set_rt_info(value, key.split("."))
     openvino().save_model(model, str(path), compress_to_fp16=False)

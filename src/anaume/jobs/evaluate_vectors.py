@@ -19,7 +19,7 @@ from anaume.data.labelled import SimilarityExample, read_labelled
 from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
 from anaume.jobs.progress import progress_bar
 from anaume.tasks.retrieval import DEPTH, Interval, cosines, intervals, nearest_rows, ranking_scores
-from anaume.tasks.vector_scores import ALIKE, correlation, pair_scores, sts_scores
+from anaume.tasks.vector_scores import ALIKE, correlation, pair_scores, resampled, sts_scores
 from anaume.tasks.whitening import Whitening
 
 VECTOR_TASKS: dict[str, str] = {
@@ -31,7 +31,6 @@ VECTOR_TASKS: dict[str, str] = {
 """What vectors are judged by without a head, and the main score of each."""
 
 _CHUNK = 1024
-_RESAMPLES = 1000
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -170,7 +169,7 @@ def _sts(examples: Sequence[SimilarityExample], embed: _Embedder) -> VectorEvalu
     found = _cosines(examples, embed)
     scores = sts_scores(labels, found)
     spans = {
-        name: _resampled(partial(_correlation, name, labels, found), len(labels))
+        name: resampled(partial(_correlation, name, labels, found), len(labels))
         for name in ("spearman", "pearson")
         if scores[name] is not None
     }
@@ -198,7 +197,7 @@ def _pairs(examples: Sequence[SimilarityExample], embed: _Embedder, positive: st
         own = labels[rows]
         return float("nan") if own.all() or not own.any() else pair_scores(own, found[rows])["average_precision"]
 
-    spans = {"average_precision": _resampled(precision, len(labels), 200)}
+    spans = {"average_precision": resampled(precision, len(labels), 200)}
     return embed.result("pairs", {**scores, "positive": positive}, spans, examples=len(examples))
 
 
@@ -244,12 +243,3 @@ def _correlation(
     metric: str, labels: npt.NDArray[np.float64], found: npt.NDArray[np.float64], rows: npt.NDArray[np.int64]
 ) -> float:
     return correlation(metric, labels[rows], found[rows])
-
-
-def _resampled(score: Callable[[npt.NDArray[np.int64]], float], count: int, resamples: int = _RESAMPLES) -> Interval:
-    """Return the score of all rows, and its 95 % interval over resamples of them (the bootstrap)."""
-    draw = np.random.default_rng(0)
-    found = np.array([score(draw.integers(0, count, count)) for _ in range(resamples)])
-    found = found[np.isfinite(found)]
-    low, high = np.percentile(found, [2.5, 97.5]) if len(found) else (np.nan, np.nan)
-    return Interval(score(np.arange(count)), float(low), float(high))

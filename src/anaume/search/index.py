@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaume.bundle import Bundle
+from anaume.engines import Precision
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
 from anaume.search.documents import Survey, given_documents
 from anaume.search.finding import Ranker, Searched, by_vector, find
@@ -293,7 +294,8 @@ def open_index(path: str | Path, bundle: Bundle | None = None, *, device: str = 
         if not record.bundle:
             raise SettingsError(f"{path}: made by a bundle that was never saved; give the bundle to search it with")
         try:
-            bundle = Bundle.load(record.bundle, device=device)
+            precision: Precision = "int8" if record.precision == "int8" else "float32"
+            bundle = Bundle.load(record.bundle, device=device, precision=precision)
         except BundleError as error:
             raise BundleError(f"{path}: its bundle can't be opened; name it with --bundle: {error}") from error
     index = Index(store, bundle)

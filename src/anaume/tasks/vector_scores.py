@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anaume.data.labelled import SimilarityExample
-from anaume.tasks.retrieval import RETRIEVAL_SCORES, cosines, nearest_rows, ranking_scores
+from anaume.tasks.retrieval import RETRIEVAL_SCORES, Interval, cosines, nearest_rows, ranking_scores
 
 SCORES, CLASSES, PASSAGES = "scores", "classes", "passages"
 METRICS: dict[str, str] = {
@@ -113,6 +113,18 @@ def correlation(metric: str, one: npt.NDArray[np.float64], other: npt.NDArray[np
         one, other = rankdata(one), rankdata(other)
     a, b = one - one.mean(), other - other.mean()
     return float((a @ b) / math.sqrt(float(a @ a) * float(b @ b)))
+
+
+def resampled(score: Callable[[npt.NDArray[np.int64]], float], count: int, resamples: int = 1000) -> Interval:
+    """Return a score of all rows, and its 95 % interval over resamples of them (the bootstrap).
+
+    score  gives it for the rows of some numbers, (count,); NaN where it is not defined
+    """
+    draw = np.random.default_rng(0)
+    found = np.array([score(draw.integers(0, count, count)) for _ in range(resamples)])
+    found = found[np.isfinite(found)]
+    low, high = np.percentile(found, [2.5, 97.5]) if len(found) else (np.nan, np.nan)
+    return Interval(score(np.arange(count)), float(low), float(high))
 
 
 def _found(
