@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,25 @@ def test_migrate_moves_to_another_bundle(run: Run, idx: Path, tuned_dir: Path) -
     assert done.code == 0, done.err
     assert "anaume index compact" in done.err
     assert json.loads(run("index", "stats", idx, "--json").out)["bundle"].startswith(str(tuned_dir))
+
+
+def test_stats_are_read_when_the_bundle_is_gone(run: Run, rows: Path, tiny_bundle_dir: Path, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    shutil.copytree(tiny_bundle_dir, here)
+    idx = tmp_path / "idx"
+    assert run("index", "build", rows, "--bundle", here, "-o", idx).code == 0
+    here.rename(there)
+    assert json.loads(run("index", "stats", idx, "--json").out)["bundle"] == str(here)
+    assert "name it with --bundle" in run("search", idx, "the dog").error()
+    assert run("search", idx, "the dog", "--bundle", there).code == 0
+    assert "no index is there" in run("index", "stats", tmp_path / "nowhere").error()
+
+
+def test_nothing_found_is_said(run: Run, idx: Path) -> None:
+    done = run("search", idx, "the dog", "--where", "lang = 'fr'")
+    assert (done.code, done.out) == (0, "")
+    assert "nothing found" in done.err
+    assert run("search", idx, "the dog", "--where", "lang = 'fr'", "--json").out == "[]\n"
 
 
 def test_many_queries_from_stdin(run: Run, idx: Path) -> None:

@@ -126,6 +126,7 @@ def test_wrong_rows_are_refused_before_anything_is_made(
     assert f"{path}: {message}" in str(caught.value)
     with pytest.raises(DataError, match="no index is there"):
         open_index(tmp_path / "idx")
+    assert not (tmp_path / "idx").exists()
 
 
 def test_nothing_to_build_from(bundle: Bundle, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -307,6 +308,28 @@ def test_places_that_are_no_index(index: Index, bundle: Bundle, tmp_path: Path) 
         with pytest.raises((SettingsError, DataError), match=error):
             Index.create(tmp_path / name, bundle)
     assert (tmp_path / "folder" / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_damaged_index_is_one_line_and_can_be_overwritten(index: Index, bundle: Bundle) -> None:
+    folder = Path(index.store.path)
+    damage: list[Callable[[], object]] = [
+        lambda: shutil.rmtree(folder / f"{index.store.passages()[-1]}.lance"),
+        lambda: [file.write_bytes(b"garbage") for file in (folder / "current.lance" / "data").iterdir()],
+        lambda: [file.write_bytes(b"") for file in folder.glob("passages_*.lance/_versions/*")],
+    ]
+    for break_it in damage:
+        break_it()
+        with pytest.raises(DataError, match=r"files of the index are missing or damaged: .*--overwrite") as caught:
+            anaume.open_index(folder, bundle)
+        assert ".rs:" not in str(caught.value)
+        new = Index.create(folder, bundle, overwrite=True)
+        assert (new.add(ROWS).documents, len(new)) == (4, 4)
+        assert len(new.store.names()) == 2
+
+
+def test_a_query_that_is_cut_is_told(index: Index) -> None:
+    with pytest.warns(AnaumeWarning, match=r"1 of 2 queries were longer than 16 tokens, .* [0-9]+% of them: ask"):
+        index.search_all(["the dog", "the dog is cute " * 9])
 
 
 def test_overwriting_leaves_nothing_of_the_old(index: Index, bundle: Bundle) -> None:

@@ -226,7 +226,11 @@ def _stats(index: IndexArg, bundle: IndexBundle = None, as_json: options.Json = 
 
     $ anaume index stats idx
     """
-    _show_stats(open_idx(index, bundle, device).stats(), as_json)
+    from anaume.search import read_stats
+
+    # Without a bundle none is opened: what an index remembers can be read when its model is gone.
+    stats = read_stats(index) if bundle is None else open_idx(index, bundle, device).stats()
+    _show_stats(stats, as_json)
 
 
 def open_idx(index: str, bundle: str | None, device: str) -> Index:

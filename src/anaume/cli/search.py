@@ -13,9 +13,12 @@ from anaume.cli.opening import open_bundle, stdin_lines, typed
 from anaume.cli.printing import clipped, say, say_json
 from anaume.cli.running import command
 from anaume.errors import SettingsError
+from anaume.logs import get_logger
 
 if TYPE_CHECKING:
     from anaume.search import Hit
+
+log = get_logger(__name__)
 
 
 def register(app: typer.Typer) -> None:
@@ -68,6 +71,8 @@ def _search(
 
 
 def _show(hits: list[Hit]) -> None:
+    if not hits:
+        log.info("nothing found: the index is empty, or no document meets the condition")
     for hit in hits:
         part = f", passage {hit.passage + 1} of {hit.passages}" if hit.passages > 1 else ""
         say(f"{hit.score:.4f}  {hit.id}  characters {hit.start}-{hit.end}{part}")

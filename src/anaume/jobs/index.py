@@ -15,11 +15,11 @@ from anaume.jobs.index_vectors import StoredPassages, read_vector_files
 from anaume.jobs.progress import progress_bar
 from anaume.jobs.sources import scan_sources
 from anaume.search.documents import Document, Survey, read_documents
-from anaume.search.index import Index, settle_index, start_table
+from anaume.search.index import Index, settle_index, start_index
 from anaume.search.migrating import migrate_index
 from anaume.search.quality import CodesRecall, measure_codes
 from anaume.search.record import IndexRecord, Storage
-from anaume.search.store import PASSAGES, Current, Store
+from anaume.search.store import Current, Store
 from anaume.search.table import record_of
 from anaume.search.writing import Added, add_documents, survey_documents
 
@@ -90,7 +90,11 @@ def build_index(
         bundle, bundle.fingerprint, storage=storage, rescore=rescore, passage_length=length, overlap=overlap
     )
     documents, stored = _documents(bundle, record, given, id_column, vectors, reading)
-    store, sources = Store(out), scan_sources(given)
+    store = Store(out)
+    store.check_place()
+    sources = scan_sources(given)
+    # Looked through before the folder is made: what is refused leaves none behind.
+    looked_through = _looked_through(documents()) if overwrite or not store.exists() else None
     with store.writing():
         before = None if overwrite else store.current()
         added, finished = Added(), False
@@ -98,12 +102,11 @@ def build_index(
             table = store.table(before.table)
             finished = _finished_before(before, record_of(table, store.path), record, sources.fingerprint, store.path)
         if not finished:
-            survey = Survey()
             if before is None:
-                for document in documents():
-                    survey.seen(document)
-                table = _started(store, record, sources.fingerprint)
+                survey = looked_through or _looked_through(documents())
+                table = start_index(store, record, sources=sources.fingerprint, building=True)
             else:
+                survey = Survey()
                 survey_documents(documents(), survey, table, store.path)
             with progress_bar("indexing", survey.documents, show=progress) as advance:
                 added = add_documents(
@@ -190,14 +193,12 @@ def _documents(
     return lambda: read_documents(read_rows(paths, **reading), id_column=id_column), None
 
 
-def _started(store: Store, record: IndexRecord, sources: str) -> Any:
-    """Make the empty table of a new index, in the place of one that is there."""
-    old = store.current()
-    number = 1 if old is None else old.number + 1
-    table = start_table(store, record, Current(table=f"{PASSAGES}{number}", sources=sources, building=True))
-    if old is not None:
-        store.drop(old.table)
-    return table
+def _looked_through(documents: Iterator[Document]) -> Survey:
+    """Return what documents have in common. Raises DataError for one that can't be indexed."""
+    survey = Survey()
+    for document in documents:
+        survey.seen(document)
+    return survey
 
 
 def _summary(index: Index, added: Added, started: float, *, finished_before: bool = False) -> IndexSummary:

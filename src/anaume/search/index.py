@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.bundle import Bundle
+from anaume.bundle import Bundle, EmbedTotals
 from anaume.engines import Precision
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
 from anaume.search.documents import Survey, given_documents
@@ -21,7 +21,7 @@ from anaume.search.hits import Hit
 from anaume.search.record import IndexRecord, Storage
 from anaume.search.seal import Seal
 from anaume.search.stats import IndexStats, index_stats
-from anaume.search.store import PASSAGES, Current, Store, said
+from anaume.search.store import PASSAGES, Current, Store, number_of, said
 from anaume.search.table import among, digests, record_of, schema_of
 from anaume.search.tuning import settle
 from anaume.search.writing import Added, add_documents, survey_documents
@@ -73,13 +73,10 @@ class Index:
             bundle, fingerprint, storage=storage, rescore=rescore, passage_length=passage_length, overlap=overlap
         )
         store = Store(path)
-        before = store.current()
-        if before is not None and not overwrite:
+        if not overwrite and store.exists():
             raise SettingsError(f"{path}: an index is there; open it, or give overwrite=True (--overwrite)")
         with store.writing():
-            start_table(store, record, Current(table=f"{PASSAGES}{1 if before is None else before.number + 1}"))
-            if before is not None:
-                store.drop(before.table)
+            start_index(store, record)
         return cls(store, bundle)
 
     # -- what is there -------------------------------------------------------------------------------------------
@@ -220,7 +217,7 @@ class Index:
         for query in queries:
             if isinstance(query, str) and not query.strip():
                 raise SettingsError("the query is empty; give it some words")
-        vectors = self.bundle.embed(queries, as_=searched.record.query_prompt or None)
+        vectors = self._embedded(queries, searched.record)
         found = []
         for query, vector in zip(queries, vectors, strict=True):
             try:
@@ -233,6 +230,21 @@ class Index:
                 hits = find(searched, query, vector, top_k=top_k, where=where, hybrid=hybrid, ranker=rerank)
             found.append(hits)
         return found
+
+    def _embedded(self, queries: Sequence[str], record: IndexRecord) -> NDArray[np.float32]:
+        """Return the vectors of queries, (n, embedding_size), and warn of what the model did not see."""
+        stream = self.bundle.embed_stream([queries], as_=record.query_prompt or None, fingerprint=record.fingerprint)
+        report, totals = next(stream), EmbedTotals()
+        totals.add(report)
+        told = list(dataclasses.replace(totals, cut=0).messages(self.bundle.embedding))
+        if totals.cut:
+            told.append(
+                f"{totals.cut} of {totals.texts} queries were longer than {self.bundle.embedding.max_length} tokens, "
+                f"and the model saw {totals.seen_of_cut / totals.cut:.0%} of them: ask in fewer words"
+            )
+        if told:
+            warnings.warn("; ".join(told), AnaumeWarning, stacklevel=4)
+        return report.vectors
 
     def search_vector(
         self, vector: NDArray[np.float32], *, fingerprint: str, top_k: int = 10, where: str | None = None
@@ -257,10 +269,17 @@ class Index:
         return Searched(table=table, record=record, path=self.store.path, probes=self._probes)
 
 
-def start_table(store: Store, record: IndexRecord, current: Current) -> Any:
-    """Make an empty table and let `current` say that it is the index."""
+def start_index(store: Store, record: IndexRecord, **state: Any) -> Any:
+    """Make the empty table of a new index, in the place of whatever index is there, damaged or not.
+
+    state  what else `current` says
+    """
+    old = store.passages()
+    current = Current(table=f"{PASSAGES}{number_of(old[-1]) + 1 if old else 1}", **state)
     table = store.create(current.table, schema_of(record, {}))
     store.point(current)
+    for name in old:
+        store.drop(name)
     return table
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from anaume.errors import DataError
 from anaume.search.record import IndexRecord
 from anaume.search.store import Store, said
-from anaume.search.table import kinds_of
+from anaume.search.table import kinds_of, record_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,16 @@ class IndexStats:
     """Versions that are kept for whoever is reading them; `compact` forgets all but the last."""
     building: bool
     """Whether a build has not come to its end."""
+
+
+def read_stats(path: str | Path) -> IndexStats:
+    """Return what an index holds without opening its bundle, which may be gone; raises DataError."""
+    store = Store(path)
+    current = store.current()
+    if current is None:
+        raise DataError(f"{path}: no index is there; anaume index build makes one")
+    table = store.table(current.table)
+    return index_stats(store, table, record_of(table, store.path), current.probes)
 
 
 def index_stats(store: Store, table: Any, record: IndexRecord, probes: int) -> IndexStats:

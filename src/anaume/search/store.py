@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from anaume.errors import AnaumeError, AnaumeWarning, DataError, MissingExtra, S
 
 CURRENT, PASSAGES, LOCK = "current", "passages_", "lock"
 _UNREACHED = ("RetryError", "NoSuchBucket", "Generic {", "Credential")
+_DAMAGED = ("LanceError(IO)", "was not found", "Not found: ", "Corrupt")
+_RUST = re.compile(r"lance error: |LanceError\(IO\): |, /\S+\.rs:\d+:\d+")  # where in its sources: of no use here
 _FULL = ("No space left", "os error 28", "File too large", "os error 27", "Disk quota", "os error 122")
 
 
@@ -43,7 +46,12 @@ class Current:
     @property
     def number(self) -> int:
         """The table's number: 1, and one more with every migration."""
-        return int(self.table.removeprefix(PASSAGES))
+        return number_of(self.table)
+
+
+def number_of(table: str) -> int:
+    """Return the number of a table of passages."""
+    return int(table.removeprefix(PASSAGES))
 
 
 class Store:
@@ -92,6 +100,10 @@ class Store:
                 if not token:
                     return found
 
+    def passages(self) -> list[str]:
+        """Return the tables of passages that are there, the latest last."""
+        return sorted((name for name in self.names() if name.startswith(PASSAGES)), key=number_of)
+
     def table(self, name: str) -> Any:
         """Open a table at its latest version."""
         with said(self.path):
@@ -117,6 +129,16 @@ class Store:
             self._connection = lancedb().connect(self.path)
         return self._connection
 
+    def check_place(self) -> None:
+        """Raise SettingsError where an index can't be, whatever is written: a file, or a folder of something else."""
+        folder = Path(self.path)
+        if not self.local or not folder.exists():
+            return
+        if not folder.is_dir():
+            raise SettingsError(f"{self.path} is a file; name a folder for the index")
+        if any(entry.name != LOCK and entry.suffix != ".lance" for entry in folder.iterdir()):
+            raise SettingsError(f"{self.path} holds something that is no index; name another folder")
+
     @contextmanager
     def writing(self) -> Iterator[Self]:
         """Keep other writers out, on a local disk. Raises DataError while another process writes.
@@ -126,6 +148,7 @@ class Store:
         if not self.local:
             yield self
             return
+        self.check_place()
         handle = self._lock()
         try:
             yield self
@@ -138,11 +161,6 @@ class Store:
             import fcntl
         except ImportError:  # Windows
             return None
-        folder = Path(self.path)
-        if folder.exists() and not folder.is_dir():
-            raise SettingsError(f"{self.path} is a file; name a folder for the index")
-        if folder.is_dir() and any(entry.name != LOCK and entry.suffix != ".lance" for entry in folder.iterdir()):
-            raise SettingsError(f"{self.path} holds something that is no index; name another folder")
         try:
             os.makedirs(self.path, exist_ok=True)
             handle = os.open(Path(self.path) / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -189,7 +207,13 @@ def said(where: str) -> Iterator[None]:
                 f"{where}: the bucket can't be reached: see to its name, and to address and keys in the environment "
                 f"(AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...): {text[:200]}"
             ) from error
-        raise DataError(f"{where}: {text[:300]}") from error
+        bare = _RUST.sub("", text)
+        if any(mark in text for mark in _DAMAGED):
+            raise DataError(
+                f"{where}: files of the index are missing or damaged: bring back a copy, or build it again with "
+                f"--overwrite ({bare[:200]})"
+            ) from error
+        raise DataError(f"{where}: {bare[:300]}") from error
 
 
 def _of_lance(error: Exception) -> bool:
