@@ -106,9 +106,12 @@ def add_documents(
     """
     grow(table, survey.kinds, where)
     added, before = Added(blank=survey.blank), table.version
+    with said(where):
+        new_table = table.count_rows() == 0
     try:
         for chunk in _commits(document for document in documents if document.text.strip()):
-            there = digests(table, [document.id for document in chunk], where)
+            # The survey has seen to it that no id comes twice: what this call writes need not be looked for.
+            there = {} if new_table else digests(table, [document.id for document in chunk], where)
             new = [
                 document
                 for document in chunk
