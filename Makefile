@@ -71,7 +71,7 @@ $(VENV)/.demo: $(VENV)/.checkpoint pyproject.toml $(CONSTRAINTS)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.checkpoint pyproject.toml $(CONSTRAINTS)
-	@echo "Installing anaume and what the tests need (transformers and sentence-transformers as references, OpenVINO, Ray): 540 MB at most."
+	@echo "Installing anaume and what the tests need (transformers and sentence-transformers as references, OpenVINO, Ray): 570 MB at most."
 	@$(PIP) $(PINNED) -e ".[dev]"
 	@touch $@
 
