@@ -15,7 +15,7 @@ from anaume.errors import DataError
 from anaume.jobs.index import add_to_index, build_index, migrate
 from anaume.search import open_index
 
-server = pytest.importorskip("moto.server", reason="no S3-compatible server here: pip install 'moto[s3]' flask flask-cors")
+server = pytest.importorskip("moto.server", reason="no S3-compatible server: pip install 'moto[s3]' flask flask-cors")
 
 pytestmark = [
     pytest.mark.slow,
