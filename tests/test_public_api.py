@@ -27,6 +27,7 @@ PUBLIC = [
     "PretrainResult",
     "PretrainSettings",
     "SettingsError",
+    "TokenEmbeddings",
     "TokenVectors",
     "Tokenizer",
     "TokenizerError",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anaume.bundle import Bundle, EmbedReport, TokenVectors, extend_vocabulary
+    from anaume.bundle import Bundle, EmbedReport, TokenEmbeddings, TokenVectors, extend_vocabulary
     from anaume.bundle.choosing import EngineName
     from anaume.bundle.similarity import similarity
     from anaume.checks import check_corpus, verify_bundle
@@ -68,6 +68,7 @@ _HOMES = {
     "PretrainResult": "anaume.training",
     "PretrainSettings": "anaume.training",
     "SettingsError": "anaume.errors",
+    "TokenEmbeddings": "anaume.bundle",
     "TokenVectors": "anaume.bundle",
     "Tokenizer": "anaume.tokenization",
     "TokenizerError": "anaume.errors",
@@ -110,6 +111,7 @@ __all__ = [
     "PretrainResult",
     "PretrainSettings",
     "SettingsError",
+    "TokenEmbeddings",
     "TokenVectors",
     "Tokenizer",
     "TokenizerError",

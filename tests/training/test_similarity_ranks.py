@@ -18,13 +18,14 @@ from tiny_similar import pairs, write_scored
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
-import json, os, sys
+import json, os, sys, warnings
 from pathlib import Path
 import torch.distributed as dist
 import anaume
 from anaume.training.finetune import finetune
 from tiny_similar import similar_settings
 
+warnings.simplefilter("ignore")  # heads that no Hugging Face class holds
 if "RANK" in os.environ:
     dist.init_process_group("gloo")
 folder, out, runs = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
@@ -40,6 +41,7 @@ RUNS: dict[str, tuple[str, str, list[str]]] = {
     "cosent": ("similarity", "scored", []),
     "triplet": ("similarity", "negatives", ["task.objective=triplet", "task.margin=3.0"]),
     "tsdae": ("similarity", "single", ["task.objective=tsdae"]),
+    "late-interaction": ("late-interaction", "negatives", ["task.size=8", "task.query_tokens=5"]),
 }
 
 

@@ -5,6 +5,7 @@ from anaume.bundle.contextual import TokenVectors
 from anaume.bundle.embedding import LONG_POLICIES, EmbedReport, EmbedTotals, LongPolicy
 from anaume.bundle.extending import extend_vocabulary
 from anaume.bundle.find import find_bundle
+from anaume.bundle.late import TokenEmbeddings
 from anaume.bundle.read import read_max_length, read_tokenizer
 from anaume.bundle.similarity import similarity
 
@@ -14,6 +15,7 @@ __all__ = [
     "EmbedReport",
     "EmbedTotals",
     "LongPolicy",
+    "TokenEmbeddings",
     "TokenVectors",
     "extend_vocabulary",
     "find_bundle",

@@ -18,6 +18,7 @@ from anaume.bundle.embedding import EmbedReport, LongPolicy, embed_texts, requir
 from anaume.bundle.exported import LONGEST_STATIC, Exported
 from anaume.bundle.find import find_bundle
 from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
+from anaume.bundle.late import TokenEmbeddings, late_ranked, late_task, require_one_vector, token_embeddings
 from anaume.bundle.parts import BundleParts
 from anaume.bundle.predicting import Predicted, predict_examples, predictor
 from anaume.bundle.ranking import Ranked, check_ranker, checked_passages, ranked
@@ -30,6 +31,7 @@ from anaume.engines import Batch, Engine, Precision, Vectors
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.model import Bert
 from anaume.tasks.fill import Filled, TextScore, fill_blanks, score_text
+from anaume.tasks.late_interaction import LateInteraction
 from anaume.tasks.registry import AnyTask
 from anaume.tokenization import Tokenizer
 
@@ -308,16 +310,49 @@ class Bundle:
         return predicted
 
     def rank(self, query: str, passages: Sequence[str], *, top_k: int | None = None) -> list[Ranked]:
-        """Return passages by how well they answer a query, best first: read together with it by a cross-encoder.
+        """Return passages by how well they answer a query, best first.
 
         top_k  how many are returned; None = all
 
-        What was cut is in one AnaumeWarning. Raises SettingsError for a bundle without one score of a pair (`anaume
-        finetune ranking` trains one), DataError for what is no text.
+        A cross-encoder reads each together with the query; late interaction compares their tokens (MaxSim). What was
+        cut is in an AnaumeWarning. Raises SettingsError for a bundle without one score of a pair (`anaume finetune
+        ranking` and `late-interaction` train one), DataError for what is no text.
         """
         check_ranker(self.task)
         pairs = checked_passages(query, passages)
-        return ranked(self.predict_report(pairs))[:top_k] if pairs else []
+        if not pairs:
+            return []
+        late = isinstance(self.task, LateInteraction)
+        found = late_ranked(query, passages, self._token_embeddings) if late else ranked(self.predict_report(pairs))
+        return found[:top_k]
+
+    def token_embeddings(self, texts: Sequence[str], *, as_: str = "passage") -> list[TokenEmbeddings]:
+        """Return a vector a token of each text, (tokens, size) float32 of length 1, in input order.
+
+        as_  "query" or "passage": which prompt they get, and whether [MASK]s are put behind
+
+        The sum over a query's tokens of the best dot product with a passage's is their MaxSim. Vectors don't depend on
+        how texts are batched. What was cut is in one AnaumeWarning. Raises SettingsError for a bundle that was not
+        trained by `anaume finetune late-interaction`, DataError for what is no text.
+        """
+        return self._token_embeddings(texts, as_)
+
+    def token_report(self, texts: Sequence[str], *, as_: str = "passage") -> Predicted:
+        """As `token_embeddings`, with what the model saw of the texts; nothing is warned about."""
+        return token_embeddings(
+            texts,
+            as_,
+            task=late_task(self.task),
+            max_length=self.task_length,
+            tokenizer=self.tokenizer,
+            engine=self._engines.get(texts=len(texts) if isinstance(texts, Sequence) else 0),
+        )
+
+    def _token_embeddings(self, texts: Sequence[str], as_: str) -> list[TokenEmbeddings]:
+        report = self.token_report(texts, as_=as_)
+        if messages := report.messages(self.task_length):
+            warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=3)
+        return report.predictions
 
     def fill(
         self, text: str, *, top_k: int = 5, max_pieces: int = 1, candidates: Sequence[str] | None = None
@@ -381,6 +416,7 @@ class Bundle:
         fingerprint: str,
         warn: bool = True,
     ) -> EmbedReport:
+        require_one_vector(self.parts)
         return embed_texts(
             texts,
             tokenizer=self.tokenizer,

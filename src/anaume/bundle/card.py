@@ -87,6 +87,8 @@ def _block(parts: BundleParts, fingerprints: Fingerprints, architecture: str, li
             f"made for {embedding.similarity} similarity, at most {embedding.max_length} tokens."
         )
         lines += [f"- prompt {name}: `{text}`" for name, text in embedding.prompts.items()]
+    elif late := [head for head in parts.model.head_configs.values() if head.kind == "late-interaction"]:
+        lines.append(f"A vector of {late[0].size} numbers a token (late interaction), none of a whole text.")
     else:
         lines.append("No pooling is stored: these weights were never trained for text similarity.")
     lines += ["", "## Limits", ""]

@@ -1,4 +1,4 @@
-"""Passages in the order in which they answer a query, by a cross-encoder."""
+"""Passages in the order in which they answer a query."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from anaume.bundle.predicting import Predicted
 from anaume.errors import DataError, SettingsError
+from anaume.tasks.late_interaction import LateInteraction, MaxSims
 from anaume.tasks.ranking import RankingPrediction
 from anaume.tasks.registry import AnyTask
 from anaume.tasks.regression import NumberPrediction
@@ -19,17 +20,18 @@ class Ranked:
     index: int
     """Its place among the passages given, from 0."""
     score: float
-    """A logit of a model trained for ranking, a number in its labels' units of another; higher is better."""
+    """A logit of a model trained for ranking, a MaxSim of late interaction, a number in its labels' units of another;
+    higher is better."""
     coverage: float
     """The share of query and passage that the model saw, 0 to 1."""
 
 
 def check_ranker(task: AnyTask) -> None:
     """Raise SettingsError for a model whose head gives no score of a pair."""
-    if task.kind != "regression":
+    if task.kind not in ("regression", LateInteraction.kind):
         raise SettingsError(
-            f"ranking needs a model with one score for a query and a passage (anaume finetune ranking); this one was "
-            f"trained for {task.name}"
+            f"ranking needs a model with one score for a query and a passage (anaume finetune ranking, or "
+            f"late-interaction); this one was trained for {task.name}"
         )
 
 
@@ -49,6 +51,6 @@ def ranked(predicted: Predicted) -> list[Ranked]:
     return sorted(found, key=lambda one: -one.score)
 
 
-def score_of(prediction: RankingPrediction | NumberPrediction) -> float:
+def score_of(prediction: RankingPrediction | MaxSims | NumberPrediction) -> float:
     """Return the score of one pair."""
-    return prediction.scores[0] if isinstance(prediction, RankingPrediction) else prediction.value
+    return prediction.value if isinstance(prediction, NumberPrediction) else prediction.scores[0]

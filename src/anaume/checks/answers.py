@@ -45,6 +45,16 @@ def check_answers(bundle: Bundle, texts: Sequence[str]) -> Iterator[Check]:
     yield from _check_threads(bundle, texts, alone, bound)
 
 
+def check_token_vectors(bundle: Bundle, texts: Sequence[str]) -> Iterator[Check]:
+    """Compare the token vectors of the texts, each alone, with those they get together: padding takes no part."""
+    for as_ in ("query", "passage"):
+        alone = [bundle.token_report([text], as_=as_).predictions[0].vectors for text in texts]
+        together = [one.vectors for one in bundle.token_report(list(texts), as_=as_).predictions]
+        worst = max(apart(one, other) for one, other in zip(alone, together, strict=True))
+        what = f"a vector a token, as {as_}: all in one call"
+        yield compared(PROMISE, what, worst, BOUNDS[bundle.precision], _HINT)
+
+
 def embed_in_chunks(bundle: Bundle, chunks: Sequence[Sequence[str]]) -> Vectors:
     """Embed chunk by chunk, without warnings; (texts, embedding_size) in order."""
     return np.concatenate([report.vectors for report in bundle.embed_stream(chunks, fingerprint="")])

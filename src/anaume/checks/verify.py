@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from anaume.bundle import Bundle
-from anaume.checks.answers import check_answers
+from anaume.bundle.late import encoder_alone, is_late
+from anaume.checks.answers import check_answers, check_token_vectors
 from anaume.checks.ecosystem import check_sentence_transformers, check_transformers
 from anaume.checks.report import Check, VerifyReport, guarded
 from anaume.checks.said import check_said
@@ -50,8 +51,12 @@ def _rows(bundle: Bundle, texts: Sequence[str]) -> Iterator[Check]:
     if bundle.exported is not None and bundle.exported.form != "static" and EMBED not in bundle.exported.graphs:
         yield Check(2, "same text, same answer", "", "", "not checked", "an export of heads alone gives no vectors")
         return
-    yield from guarded(2, "same text, same answer", lambda: check_answers(bundle, texts))
-    yield from guarded(4, "nothing silent", lambda: check_said(bundle))
+    encoder = bundle
+    if is_late(bundle.parts):
+        yield from guarded(2, "token vectors", lambda: check_token_vectors(bundle, texts))
+        encoder = Bundle(encoder_alone(bundle.parts), precision=bundle.precision, device=bundle.device)
+    yield from guarded(2, "same text, same answer", lambda: check_answers(encoder, texts))
+    yield from guarded(4, "nothing silent", lambda: check_said(encoder))
     if bundle.exported is not None:
         for promise in (5, 7):
             yield Check(promise, "weights", "", "", "not checked", "an export: verify the bundle it was made of")

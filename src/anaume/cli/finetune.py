@@ -38,7 +38,7 @@ def _finetune(
         typer.Argument(
             metavar="TASK",
             help="classification, pair-classification, multi-label, regression, ner, question-answering, "
-            "multiple-choice, similarity, ranking, features.",
+            "multiple-choice, similarity, ranking, late-interaction, features.",
             show_default=False,
         ),
     ],

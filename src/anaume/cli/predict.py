@@ -17,7 +17,7 @@ from anaume.logs import get_logger
 
 if TYPE_CHECKING:
     from anaume.jobs.evaluate import Evaluation
-    from anaume.jobs.evaluate_vectors import VectorEvaluation
+    from anaume.jobs.vector_evaluation import VectorEvaluation
     from anaume.tasks.comparing import Comparison
 
 log = get_logger(__name__)
@@ -140,7 +140,8 @@ def _evaluate(
     $ anaume evaluate all-MiniLM-L6-v2 beir/scifact --task retrieval
     """
     from anaume.jobs.evaluate import evaluate_file
-    from anaume.jobs.evaluate_vectors import VECTOR_TASKS, evaluate_vectors
+    from anaume.jobs.evaluate_vectors import evaluate_vectors
+    from anaume.jobs.vector_evaluation import VECTOR_TASKS
 
     if task in VECTOR_TASKS:
         if against is not None:

@@ -14,48 +14,20 @@ import numpy.typing as npt
 
 from anaume.bundle import Bundle
 from anaume.bundle.embedding import EmbedTotals
+from anaume.bundle.late import is_late
 from anaume.data.judged import RetrievalSet, read_retrieval_set
 from anaume.data.labelled import SimilarityExample, read_labelled
 from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
+from anaume.jobs.evaluate_late import late_reranking, late_retrieval, refuse_for_late
 from anaume.jobs.progress import progress_bar
+from anaume.jobs.vector_evaluation import VECTOR_TASKS, VectorEvaluation, require_both
 from anaume.tasks.retrieval import DEPTH, Interval, cosines, intervals, nearest_rows, ranking_scores
 from anaume.tasks.vector_scores import ALIKE, correlation, pair_scores, resampled, sts_scores
 from anaume.tasks.whitening import Whitening
 
-VECTOR_TASKS: dict[str, str] = {
-    "sts": "spearman",
-    "pairs": "average_precision",
-    "retrieval": "ndcg@10",
-    "reranking": "map@100",
-}
-"""What vectors are judged by without a head, and the main score of each."""
-
 _CHUNK = 1024
 
 Paths = str | Path | Sequence[str | Path]
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorEvaluation:
-    """What vectors are worth on a task."""
-
-    task: str
-    metric: str
-    """The main score."""
-    scores: dict[str, Any]
-    """By name; one that is not defined is None."""
-    intervals: dict[str, Interval]
-    """95 % intervals over resamples of the pairs or queries."""
-    examples: int
-    """Pairs, or queries."""
-    documents: int | None = None
-    """What retrieval searches."""
-    left_out: int = 0
-    """Queries that no document is relevant to."""
-    cut: int = 0
-    """Texts the model did not see whole."""
-    unknown_share: float = 0.0
-    """The share of the pieces that the vocabulary does not hold, 0 to 1."""
 
 
 def evaluate_vectors(
@@ -81,6 +53,7 @@ def evaluate_vectors(
     positive    of pairs: the class of those that are alike; None = 1, true, yes, entailment, ...
     reading     columns and format, as `read_similar` takes them
 
+    A bundle of late interaction has retrieval and reranking, by MaxSim over all documents.
     Queries and passages get the bundle's prompts where it has some. Raises SettingsError for wrong arguments, DataError
     for a file or a row.
     """
@@ -88,6 +61,9 @@ def evaluate_vectors(
         raise SettingsError(
             f"vectors aren't judged by {task!r}{nearest(task, VECTOR_TASKS)}: {', '.join(VECTOR_TASKS)}"
         )
+    late = is_late(bundle.parts)
+    if late:
+        refuse_for_late(task, dimensions, whiten)
     if dimensions is not None and not 1 <= dimensions <= bundle.embedding_size:
         raise SettingsError(
             f"dimensions must be 1 to {bundle.embedding_size}, the size of the vectors; got {dimensions}"
@@ -101,6 +77,8 @@ def evaluate_vectors(
         found = read_retrieval_set(paths, encoding=reading.get("encoding", "utf-8"))
         total = len(found.documents) + len(found.queries)
         with progress_bar("embedding", total, show=progress) as advance:
+            if late:
+                return late_retrieval(found, bundle, advance)
             return _retrieval(found, _Embedder(bundle, dimensions, whiten, advance))
     read = read_labelled("similarity", paths, **reading)
     examples = [example for example in read if isinstance(example, SimilarityExample)]
@@ -108,6 +86,8 @@ def evaluate_vectors(
         raise DataError(f"{paths}: no examples to score on")
     total = sum(1 + len(one.positives) + len(one.negatives) for one in examples)
     with progress_bar("embedding", total, show=progress) as advance:
+        if late:
+            return late_reranking(examples, bundle, advance)
         embedder = _Embedder(bundle, dimensions, whiten, advance)
         if task == "sts":
             return _sts(examples, embedder)
@@ -218,8 +198,7 @@ def _retrieval(given: RetrievalSet, embed: _Embedder) -> VectorEvaluation:
 
 def _reranking(examples: Sequence[SimilarityExample], embed: _Embedder) -> VectorEvaluation:
     for example in examples:
-        if not example.positives or not example.negatives:
-            raise DataError(f"{example.place}: reranking needs a query, its positives and its negatives")
+        require_both(example)
     queries = embed([example.text for example in examples], "query")
     # Negatives first: of equal scores the earlier one stands higher.
     candidates = [[*example.negatives, *example.positives] for example in examples]

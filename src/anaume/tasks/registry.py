@@ -12,6 +12,7 @@ from anaume.config import HeadConfig
 from anaume.data.labelled import read_labelled
 from anaume.errors import SettingsError, nearest
 from anaume.tasks.classification import Classification, PairClassification
+from anaume.tasks.late_interaction import LateInteraction
 from anaume.tasks.multi_label import MultiLabel
 from anaume.tasks.multiple_choice import MultipleChoice
 from anaume.tasks.ner import Ner
@@ -35,6 +36,7 @@ TASKS: dict[str, type[AnyTask]] = {
         MultipleChoice,
         Similarity,
         Ranking,
+        LateInteraction,
     )
 }
 

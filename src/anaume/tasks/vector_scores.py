@@ -127,21 +127,31 @@ def resampled(score: Callable[[npt.NDArray[np.int64]], float], count: int, resam
     return Interval(score(np.arange(count)), float(low), float(high))
 
 
+def judged_passages(examples: Sequence[SimilarityExample]) -> tuple[list[tuple[int, int]], list[dict[int, int]]]:
+    """Return all positives and negatives of the examples, equal texts taken once, and which of them each query wants.
+
+    returns  where each of these passages first stands, (example, place among its passages); and for each example the
+             numbers of those that any example calls a positive of its query, each with the grade 1
+    """
+    known: dict[str, set[str]] = {}
+    number: dict[str, int] = {}
+    where: list[tuple[int, int]] = []
+    for row, example in enumerate(examples):
+        known.setdefault(example.text, set()).update(example.positives)
+        for place, text in enumerate((*example.positives, *example.negatives)):
+            if text not in number:
+                number[text] = len(where)
+                where.append((row, place))
+    return where, [{number[text]: 1 for text in known[example.text]} for example in examples]
+
+
 def _found(
     vectors: Sequence[npt.NDArray[np.float32]], examples: Sequence[SimilarityExample], dot: bool
 ) -> list[dict[str, float]]:
     """Return the scores of each query among all positives and negatives of the examples, equal texts taken once."""
-    known: dict[str, set[str]] = {}
-    place: dict[str, int] = {}
-    rows: list[npt.NDArray[np.float32]] = []
-    for own, example in zip(vectors, examples, strict=True):
-        known.setdefault(example.text, set()).update(example.positives)
-        for text, vector in zip((*example.positives, *example.negatives), own[1:], strict=True):
-            if text not in place:
-                place[text] = len(rows)
-                rows.append(vector)
+    where, judged = judged_passages(examples)
+    rows = [vectors[example][1 + place] for example, place in where]
     queries = np.stack([own[0] for own in vectors])
-    judged = [{place[text]: 1 for text in known[example.text]} for example in examples]
     return [
         ranking_scores(order.tolist(), own)
         for (order, _), own in zip(nearest_rows(queries, np.stack(rows), dot=dot), judged, strict=True)

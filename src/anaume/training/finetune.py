@@ -17,6 +17,7 @@ from anaume.data import atomic_file
 from anaume.data.labelled import Example
 from anaume.engines import pick_device
 from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.tasks.late_interaction import LateInteraction
 from anaume.tasks.registry import read_examples, task_named
 from anaume.tasks.similarity import Similarity
 from anaume.training.finetune_settings import FinetuneSettings
@@ -48,7 +49,7 @@ from anaume.training.probing import (
     settings_for,
 )
 from anaume.training.ranks import joined
-from anaume.training.similarity import can_be_scored, check_similarity, vector_options
+from anaume.training.similarity import can_be_scored, check_similarity, late_options, vector_options
 from anaume.training.spread import Spread
 from anaume.training.teaching import taught
 from anaume.training.tuning import Material, SeedResult, tune
@@ -114,9 +115,9 @@ def finetune(
 ) -> FinetuneReport:
     """Train a bundle for a task, with several seeds; `out` is the result, and a bundle that `anaume.load` opens.
 
-    task     classification, pair-classification, multi-label, regression, ner, question-answering, multiple-choice;
-             similarity: the vectors of texts (settings: SimilaritySettings); or features: the encoder stays frozen, and
-             a probe learns on it (see `probing.py`; settings: ProbeSettings)
+    task     classification, pair-classification, multi-label, regression, ner, question-answering, multiple-choice,
+             ranking; similarity: the vectors of texts, or late-interaction: those of tokens (SimilaritySettings); or
+             features: the encoder stays frozen, and a probe learns on it (see `probing.py`; ProbeSettings)
     train    labelled files; `reading` says how they are read, as the readers of `anaume.data.labelled` take it
     dev      held-out files; None = a part of the training rows is held out (data.dev_share)
     seeds    how many runs, with the seeds run.seed, run.seed + 1, ...: they differ in head, order and dropout
@@ -186,6 +187,8 @@ def finetune_examples(
         options = vector_options(settings.task, bundle)
         if settings.task.teacher is not None:
             examples = taught(examples, Bundle.load(settings.task.teacher, device=device))
+    elif kind is LateInteraction:
+        options = late_options(settings.task, bundle)
     else:
         options = head_options(settings.task, kind) if probing else settings.task.given()
     fitted = fitted_on(kind, examples, held_out, options, split=dev_from == "split")

@@ -53,7 +53,8 @@ class TaskSettings(Section):
     """Of `similarity`: in-batch, cosent, angle, cosine, triplet, softmax, margin-mse, simcse or tsdae; None = what the
     rows have decides: scores cosent, classes softmax, pairs in-batch, single texts simcse."""
     scale: float | None = Field(default=None, gt=0.0)
-    """Of `similarity`: what cosines are multiplied by (1 / temperature); 20. For cosent and angle, too."""
+    """Of `similarity`: what cosines are multiplied by (1 / temperature); 20. For cosent and angle, too. Of
+    `late-interaction`: what sums are multiplied by; 1."""
     margin: float | None = Field(default=None, gt=0.0)
     """Of `similarity`: how much nearer a triplet's positive should be; 1 as published."""
     score_range: list[float] | None = None
@@ -67,6 +68,12 @@ class TaskSettings(Section):
     """Of `similarity` by tsdae: the share of a text's pieces that is taken away; 0.6."""
     decoder_layers: int | None = Field(default=None, ge=1)
     """Of `similarity` by tsdae: layers of the decoder; 1."""
+    size: int | None = Field(default=None, ge=1)
+    """Of `late-interaction`: numbers of a token's vector; 128, or the encoder's width where that is less."""
+    query_tokens: int | None = Field(default=None, ge=0)
+    """Of `late-interaction`: shorter queries are filled up with [MASK] to so many tokens; ColBERT takes 32; 0."""
+    prompts: list[str] | None = None
+    """Of `late-interaction`: what stands before a query and before a passage; None = the bundle's prompts."""
     drawn_negatives: int | None = Field(default=None, ge=1)
     """Of `ranking`: passages of other queries that stand for a query's negatives where it has none; 4."""
     normalize: bool | None = None
@@ -163,7 +170,7 @@ class FinetuneSettings(SettingsTables):
 
 
 class SimilaritySettings(FinetuneSettings):
-    """Everything that decides a run of `similarity`."""
+    """Everything that decides a run of `similarity` or `late-interaction`."""
 
     rows: ClassVar[int] = 64
     """Of a batch, where nothing is said: each is a negative for the others."""

@@ -21,7 +21,11 @@ FEATURES = "features"
 PROBED = ("classification", "pair-classification", "multi-label", "regression", "ner")
 """The tasks whose labels can be learned so."""
 
-_SETTINGS: dict[str, type[FinetuneSettings]] = {FEATURES: ProbeSettings, "similarity": SimilaritySettings}
+_SETTINGS: dict[str, type[FinetuneSettings]] = {
+    FEATURES: ProbeSettings,
+    "similarity": SimilaritySettings,
+    "late-interaction": SimilaritySettings,
+}
 _OF_THE_PROBE = ("of", "strengths")
 
 

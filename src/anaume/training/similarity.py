@@ -11,6 +11,7 @@ from anaume.config import EmbeddingConfig
 from anaume.data.labelled import Example, SimilarityExample
 from anaume.errors import SettingsError
 from anaume.model import Bert
+from anaume.tasks.late_interaction import LateInteraction
 from anaume.tasks.similarity import MarginMse, Similarity
 from anaume.tasks.vector_scores import kind_of
 from anaume.training.finetune_settings import FinetuneSettings, TaskSettings
@@ -33,6 +34,20 @@ def vector_options(task: TaskSettings, bundle: Bundle) -> dict[str, Any]:
         "prompts": (own.prompts.get("query", default), passage),
     }
     return options | {name: value for name, value in task.given().items() if name != "teacher"}
+
+
+def late_options(task: TaskSettings, bundle: Bundle) -> dict[str, Any]:
+    """Return the options of late interaction: those given; else those of the bundle's head, or usual."""
+    own, head = bundle.embedding, bundle.model.head_configs.get(LateInteraction.kind)
+    default = "" if own.default_prompt is None else own.prompts[own.default_prompt]
+    passage = own.prompts.get("passage", own.prompts.get("document", default))
+    options: dict[str, Any] = {
+        "size": min(128, bundle.config.hidden_size),
+        "prompts": (own.prompts.get("query", default), passage),
+    }
+    if head is not None and isinstance(bundle.task, LateInteraction):
+        options |= {"size": head.size, "prompts": bundle.task.prompts, "query_tokens": bundle.task.query_tokens}
+    return options | task.given()
 
 
 def check_similarity(settings: FinetuneSettings, bundle: Bundle, task: Similarity) -> None:

@@ -27,6 +27,7 @@ _READERS: dict[str, tuple[Callable[..., Iterator[Example]], dict[str, Any]]] = {
     "multiple-choice": (read_choices, {}),
     "similarity": (read_similar, {}),
     "ranking": (read_similar, {}),
+    "late-interaction": (read_similar, {}),
 }
 LABELLED_TASKS = tuple(_READERS)
 _NO_COLUMNS = {"paths", "labelled", "keep_blank", "paired", "kind", "separator", "names"} | set(

@@ -209,8 +209,13 @@ class Ranking(Task[SimilarityExample, RankingPrediction]):
 
     def example(self, given: object, place: str) -> SimilarityExample:
         """Return a pair (query, passage), or (query, [passage, ...])."""
-        if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str):
-            passages = [given[1]] if isinstance(given[1], str) else given[1]
-            if isinstance(passages, tuple | list) and passages and all(isinstance(one, str) for one in passages):
-                return SimilarityExample(text=given[0], positives=tuple(passages), place=place)
-        raise DataError(f"{place}: ranking reads (query, passage) or (query, [passage, ...]); got {given!r:.60}")
+        return query_and_passages(self.name, given, place)
+
+
+def query_and_passages(task: str, given: object, place: str) -> SimilarityExample:
+    """Return (query, passage), or (query, [passage, ...]), as an example. Raises DataError for something else."""
+    if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str):
+        passages = [given[1]] if isinstance(given[1], str) else given[1]
+        if isinstance(passages, tuple | list) and passages and all(isinstance(one, str) for one in passages):
+            return SimilarityExample(text=given[0], positives=tuple(passages), place=place)
+    raise DataError(f"{place}: {task} reads (query, passage) or (query, [passage, ...]); got {given!r:.60}")
