@@ -206,7 +206,8 @@ def _reranking(examples: Sequence[SimilarityExample], embed: _Embedder) -> Vecto
     queries, vectors = embed.kept(queries, vectors)
     dot, start, rows = embed.bundle.embedding.similarity == "dot", 0, []
     for example, query, own in zip(examples, queries, candidates, strict=True):
-        ((order, _),) = nearest_rows(query[None], vectors[start : start + len(own)], len(own), dot=dot)
+        passages = vectors[start : start + len(own)].astype(np.float64)
+        ((order, _),) = nearest_rows(query[None].astype(np.float64), passages, len(own), dot=dot)
         rows.append(ranking_scores([own[row] for row in order], dict.fromkeys(example.positives, 1)))
         start += len(own)
     spans = intervals(rows)

@@ -73,11 +73,16 @@ def intervals(
 
 
 def nearest_rows(
-    queries: npt.NDArray[np.float32], candidates: npt.NDArray[np.float32], depth: int = DEPTH, *, dot: bool = False
+    queries: npt.NDArray[np.floating[Any]],
+    candidates: npt.NDArray[np.floating[Any]],
+    depth: int = DEPTH,
+    *,
+    dot: bool = False,
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
     """Yield, for each query, the rows of the nearest candidates, best first, and their scores.
 
-    queries     (n, size)
+    queries     (n, size) float32, or float64: a product of float32 rounds by its place in the matrix, so that equal
+                candidates are sure to tie in float64 alone
     candidates  (m, size)
     dot         by dot product in place of cosine
     yields      (k,) and (k,), k = min(depth, m); of equal ones the earlier row is first
@@ -85,7 +90,7 @@ def nearest_rows(
     if not dot:
         queries, candidates = _unit(queries), _unit(candidates)
     for start in range(0, len(queries), _BLOCK):
-        for own in queries[start : start + _BLOCK] @ candidates.T:
+        for own in (queries[start : start + _BLOCK] @ candidates.T).astype(np.float32, copy=False):
             if depth < len(own):
                 least = np.partition(own, len(own) - depth)[len(own) - depth]
                 kept = np.flatnonzero(own >= least)  # all that tie with the last, so that the order decides
@@ -101,7 +106,9 @@ def cosines(u: npt.NDArray[np.float32], v: npt.NDArray[np.float32]) -> npt.NDArr
     return found
 
 
-def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _unit(vectors: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: npt.NDArray[np.float32] = np.divide(vectors, np.where(lengths == 0.0, 1.0, lengths), dtype=np.float32)
+    unit: npt.NDArray[np.floating[Any]] = np.divide(
+        vectors, np.where(lengths == 0.0, 1.0, lengths), dtype=vectors.dtype
+    )
     return unit
