@@ -290,7 +290,8 @@ def settle_index(store: Store, table: Any, record: IndexRecord, /, *, compact: b
     """
     current = store.current()
     assert current is not None
-    probes = settle(table, record, store.path, compact=compact)
+    known = current.probes if state.get("table", current.table) == current.table else 0
+    probes = settle(table, record, store.path, probes=known, compact=compact)
     after = dataclasses.replace(current, **{"probes": probes, **state})
     if after != current:
         store.point(after)

@@ -26,24 +26,28 @@ EXACT_UP_TO = 50_000
 RECALL = 0.98
 """Of passages drawn from the index; questions, which lie farther from all of them, find a little less."""
 _IDS_FROM = 10_000  # below, looking through the ids is as fast
+_PARTS = f"{VECTOR}_idx"
 _LATE = 5_000  # rows that may wait for an index, found meanwhile by looking through them
 _DRAWN = 128
 _NEIGHBOURS = 10
 
 
-def settle(table: Any, record: IndexRecord, where: str, *, compact: bool = False) -> int:
+def settle(table: Any, record: IndexRecord, where: str, *, probes: int, compact: bool = False) -> int:
     """Make or bring up to date what a table of this size needs; return how many parts a search looks through, 0 = all.
 
+    probes   how many it was when this was last called for this table
     compact  rewrite what is scattered and forget what was deleted, at once
     """
     with said(where):
         count = table.count_rows()
         indices = {index.name: index for index in table.list_indices()}
+        parted = indices.get(_PARTS)
         late = max((index.num_unindexed_rows for index in indices.values()), default=0)
+        many_late = late > max(_LATE, count // 10)
         if compact:
             # Zero would be warned about: other processes may be reading. They look again, see Index.search_all.
             table.optimize(cleanup_older_than=datetime.timedelta(milliseconds=2))
-        elif late > max(_LATE, count // 10) or table.stats()["fragment_stats"]["num_small_fragments"] > 100:
+        elif many_late or table.stats()["fragment_stats"]["num_small_fragments"] > 100:
             table.optimize()
         if count and "text_idx" not in indices:
             _index_words(table)
@@ -53,6 +57,9 @@ def settle(table: Any, record: IndexRecord, where: str, *, compact: bool = False
             table.create_index("id", config=BTree())
         if count <= EXACT_UP_TO or record.storage != "float32":
             return 0
+        # The parts are kept while few passages wait for one: making them goes through all vectors.
+        if probes and parted is not None and not many_late and not (compact and parted.num_unindexed_rows):
+            return probes
         return _index_vectors(table, count)
 
 
