@@ -82,11 +82,43 @@ def test_module_and_entry_point_are_one(run: Run) -> None:
         ["info", "B", "C"],
     ],
 )
-def test_wrong_use_is_2_with_the_usage_on_stderr(run: Run, arguments: list[str]) -> None:
+def test_wrong_use_is_2_and_one_line(run: Run, arguments: list[str]) -> None:
     done = run(*arguments)
     assert (done.code, done.out) == (2, "")
-    assert "Usage: anaume" in done.err
-    assert "Traceback" not in done.err
+    assert "-h shows how it is used" in done.error()
+    row = json.loads(run(*arguments, "--log-json").err)
+    assert (row["level"], "-h shows how it is used" in row["message"]) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("info", "anaume info: missing argument 'B' (Bundle: a directory or a name (all-MiniLM-L6-v2));"),
+        ("finetune ner t.conll -o m", "missing option '--bundle' (The bundle to start from);"),
+        (
+            "finetune ner --dev d.conll t.conll -o m --bundle b",
+            "'TRAIN' (Labelled files to learn from); --dev takes all",
+        ),
+        (
+            "finetune ner t.conll -o m --bundle b --sed 3",
+            "no such option: --sed (Possible options: --seed, --seeds, --set)",
+        ),
+        ("finetune ner t.conll -o m --bundle b --seeds two", "; got 'two'; anaume finetune -h"),
+        ("finetune ner t.conll -o m --bundle b -o n", "given 2 times, last as 'n'; give it once; anaume"),
+        ("check t.tsv --max-length 5 --max-length 6", "given 2 times, last as '6'"),
+        ("finetune ner t.conll -o m --bundle b --seeds", "Option '--seeds' requires an argument"),
+    ],
+)
+def test_wrong_use_says_what_is_wrong_and_what_came(run: Run, line: str, told: str) -> None:
+    assert told in run(*line.split()).error()
+
+
+def test_saying_nothing_shows_the_help(run: Run) -> None:
+    for arguments in ([], ["inspect"]):
+        done = run(*arguments)
+        assert done.code == 2
+        assert "Usage: anaume" in done.out + done.err
+        assert "error" not in done.err
 
 
 def test_a_switch_given_twice_is_fine(run: Run, tiny_tokenizer_dir: Path) -> None:

@@ -89,6 +89,42 @@ def test_from_files_to_scores_and_predictions(run: Run, start: Path, tmp_path: P
     assert (lines.code, [json.loads(row)["text"] for row in lines.out.splitlines()]) == (0, ["my dog", "", "the river"])
 
 
+def test_files_behind_dev_are_all_held_out(run: Run, start: Path, tmp_path: Path) -> None:
+    """The second is no training file."""
+    paths = [write_classes(tmp_path / f"{number}.tsv", 30 + number, number) for number in range(3)]
+    done = finetune(run, start, paths[0], tmp_path / "m", "--dev", *paths[1:], "--set", "run.steps=1", "--json")
+    told = json.loads(done.out)
+    assert (told["train_examples"], told["dev_examples"], told["dev_from"]) == (30, 63, "file")
+
+
+def test_scores_of_entities_name_the_reading_and_count(run: Run, start: Path, tmp_path: Path) -> None:
+    """NER-03, NER-04."""
+    path = tmp_path / "t.conll"
+    path.write_text("".join(f"{word} {tag}\n\n" for word, tag in (("dog", "B-A"), ("is", "O"), ("bank", "B-B")) * 3))
+    done = finetune(run, start, path, tmp_path / "m", "--dev", path, "--set", "run.steps=1", "-q", task="ner")
+    assert done.code == 0
+    shown = run("evaluate", tmp_path / "m", path, "-q").out
+    assert "strict f1" in shown
+    assert "lenient (an I- with none of its type before it begins an entity), strict f1 apart" in shown
+    rows = [line.split() for line in shown.splitlines() if line]
+    assert rows[-3] == ["type", "precision", "recall", "f1", "tp", "fp", "fn"]
+    assert [(row[0], int(row[4]) + int(row[6])) for row in rows[-2:]] == [("A", 3), ("B", 3)]
+
+
+@pytest.mark.parametrize(
+    "column", [("--column", "label=A,B,C"), ("--column", "label=flags", "--column", "names=A,B,C")]
+)
+def test_flags_are_labels_by_name(run: Run, start: Path, tmp_path: Path, column: tuple[str, ...]) -> None:
+    """HED-01: from a command line, too."""
+    rows = [{"text": text, "flags": [dog, 0, 1], "A": dog, "B": 0, "C": 1} for text, dog in (("dog", 1), ("river", 0))]
+    path = write_json(tmp_path / "t.jsonl", rows * 4)
+    out = tmp_path / "m"
+    done = finetune(run, start, path, out, "--dev", path, *column, "--set", "run.steps=1", "-q", task="multi-label")
+    assert (done.code, done.err) == (0, "")
+    (found,) = anaume.load(out, device="cpu").predict(["dog"])
+    assert set(found.record()["probabilities"]) == {"A", "C"}
+
+
 def test_without_dev_rows_are_held_out_and_it_is_said(run: Run, start: Path, tmp_path: Path) -> None:
     done = finetune(run, start, write_classes(tmp_path / "t.tsv", 50), tmp_path / "m", "--set", "run.steps=1")
     assert done.code == 0
@@ -235,6 +271,17 @@ def test_check_refuses_what_a_fine_tuning_refuses(
         (["--set", "task.scheme=BIO"], 2, "task.scheme means nothing to classification"),
         (["--column", "body"], 2, "a column is given as ROLE=NAME, say text=body or label=stars; got 'body'"),
         (["--column", "tags=x"], 2, "classification has no column 'tags'"),
+        (
+            ["--column", "labelled=x"],
+            2,
+            "no task has a column 'labelled' (did you mean 'label'?); there are: text, pair",
+        ),
+        (["--column", "format=x"], 2, "no task has a column 'format'"),
+        (
+            ["--column", "text=a", "--column", "text=b"],
+            2,
+            "--column text= is given twice, as 'a' and 'b'; give it once",
+        ),
         (["--epochs", "1", "--minutes", "1"], 2, "run: give one of epochs, steps and minutes"),
         (["--config", "none.toml"], 2, "none.toml: can't be read"),
     ],

@@ -28,7 +28,8 @@ from anaume.cli import (
     text,
     vocab,
 )
-from anaume.cli.running import Device, LogJson, Quiet, Verbose, process
+from anaume.cli.running import Device, LogJson, Quiet, Verbose, process, tell_wrong_use
+from anaume.cli.usage import WrongUse
 
 app = typer.Typer(
     name="anaume",
@@ -74,12 +75,14 @@ for family in _FAMILIES:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (sys.argv's by default) and return the exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
     with process():
         try:
-            app(args=None if arguments is None else list(arguments), prog_name="anaume")
+            return app(args=given, prog_name="anaume", standalone_mode=False) or 0
+        except WrongUse as error:
+            return tell_wrong_use(error, given)
         except SystemExit as end:
             if end.code is None or isinstance(end.code, int):
                 return end.code or 0
             print(end.code, file=sys.stderr)
             return 1
-    return 0

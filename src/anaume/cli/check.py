@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from anaume.cli import corpus, options
 from anaume.cli.check_labelled import check_files
@@ -26,35 +24,7 @@ log = get_logger(__name__)
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    command(app, "check")(_check)
-    app.registered_commands[-1].cls = _ManyFiles
-
-
-class _ManyFiles(TyperCommand):
-    """Lets several files follow one --against or --dev."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option before each further file."""
-        return super().parse_args(ctx, spread(spread(args, "--against"), "--dev"))
-
-
-def spread(arguments: Sequence[str], option: str) -> list[str]:
-    """Repeat an option before each of the values that follow it, up to the next option.
-
-    >>> spread(["a", "--against", "b", "c", "--json"], "--against")
-    ['a', '--against', 'b', '--against', 'c', '--json']
-    """
-    spread: list[str] = []
-    values = -1  # how many of the option's values came; -1: what comes is not one
-    for argument in arguments:
-        if argument.startswith("-") and argument != "-":
-            values = 0 if argument == option else -1
-        elif values >= 0:
-            values += 1
-            if values > 1:
-                spread.append(option)
-        spread.append(argument)
-    return spread
+    command(app, "check", many=("--against", "--dev"))(_check)
 
 
 def _check(

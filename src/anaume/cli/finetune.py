@@ -29,7 +29,7 @@ _LINE_SECONDS = 10.0
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    command(app, "finetune")(_finetune)
+    command(app, "finetune", many=("--dev",))(_finetune)
 
 
 def _finetune(
@@ -51,7 +51,7 @@ def _finetune(
     ],
     dev: Annotated[
         list[str] | None,
-        typer.Option("--dev", metavar="FILE", help="Held-out files; without, a tenth of TRAIN is held out."),
+        typer.Option("--dev", metavar="FILE...", help="Held-out files; without, a tenth of TRAIN is held out."),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Runs, each with a seed of its own.")] = 3,
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="The first one.", show_default="0")] = None,

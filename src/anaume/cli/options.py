@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from anaume.cli.opening import typed
-from anaume.errors import SettingsError
+from anaume.errors import SettingsError, nearest
 
 BundleArg = Annotated[
     str,
@@ -88,14 +88,22 @@ def one_column(reading: AnyReading) -> Reading:
     return Reading(reading | {"column": columns[0] if columns else None})
 
 
-def columns_of(assignments: list[str] | None) -> dict[str, str]:
+def columns_of(assignments: list[str] | None) -> dict[str, Any]:
     """Return what a column is for -> its name, out of "text=body". Raises SettingsError for what is none."""
-    found: dict[str, str] = {}
-    for assignment in assignments or []:
+    found: dict[str, Any] = {}
+    if not assignments:
+        return found
+    from anaume.data.labelled.readers import ROLES
+
+    for assignment in assignments:
         role, equals, name = assignment.partition("=")
         if not equals or not role or not name:
             raise SettingsError(f"a column is given as ROLE=NAME, say text=body or label=stars; got {assignment!r}")
-        found[role] = name
+        if role not in ROLES:
+            raise SettingsError(f"no task has a column {role!r}{nearest(role, ROLES)}; there are: {', '.join(ROLES)}")
+        if role in found:
+            raise SettingsError(f"--column {role}= is given twice, as {found[role]!r} and {name!r}; give it once")
+        found[role] = name.split(",") if role == "names" else name
     return found
 
 

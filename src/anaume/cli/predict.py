@@ -259,19 +259,25 @@ def _show(evaluation: Evaluation, against: str | None) -> None:
     told.append(("rows", f"{evaluation.examples:,}"))
     if evaluation.cut is not None:
         told.append(("cut", f"{evaluation.cut:,}"))
+    if strict := evaluation.scores.get("strict"):  # of entities
+        told.append(("strict f1", _shown(strict["f1"])))
+        told.append(("reading", "lenient (an I- with none of its type before it begins an entity), strict f1 apart"))
     facts(told)
-    labels = evaluation.scores.get("labels")
+    labels = evaluation.scores["lenient"]["types"] if strict else evaluation.scores.get("labels")
     if isinstance(labels, dict) and labels:
         say()
         names = list(next(iter(labels.values())))
-        rows = [
-            (label, *(f"{value:.4f}" if isinstance(value, float) else f"{value:,}" for value in scores.values()))
-            for label, scores in labels.items()
-        ]
-        table(("label", *names), rows, right=names)
+        rows = [(label, *map(_shown, scores.values())) for label, scores in labels.items()]
+        table(("type" if strict else "label", *names), rows, right=names)
     if evaluation.comparison is not None and against is not None:
         say()
         say(_compared(evaluation.comparison, against))
+
+
+def _shown(score: float | None) -> str:
+    if score is None:
+        return "-"
+    return f"{score:.4f}" if isinstance(score, float) else f"{score:,}"
 
 
 def _compared(comparison: Comparison, against: str) -> str:

@@ -16,16 +16,16 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from anaume.cli.options import LABELLED_READING, READING, AnyReading, LabelledReading, Reading, columns_of
 from anaume.cli.printing import printable
+from anaume.cli.usage import command_class, wrong_use
 from anaume.errors import AnaumeError, AnaumeWarning, SettingsError
 from anaume.logs import configure, get_logger
 
@@ -62,27 +62,15 @@ _READINGS: dict[Any, tuple[tuple[str, Any, Any], ...]] = {
 _interrupted = False
 
 
-class _Command(TyperCommand):
-    """A command that refuses an option given twice: the last would win without a word."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse as ever, after a look at what came more than once."""
-        _, _, order = self.make_parser(ctx).parse_args(list(args))
-        options: list[Any] = [param for param in order if param.param_type_name == "option" and not param.multiple]
-        for option in options:
-            switch = option.is_flag and not option.secondary_opts  # -v -v says nothing else than -v
-            if options.count(option) > 1 and not switch:
-                times = options.count(option)
-                raise typer.BadParameter(f"given {times} times; give it once", ctx=ctx, param=option)
-        return super().parse_args(ctx, args)
-
-
-def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    app: typer.Typer, name: str, *, many: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command: it gets the common options and its errors are told and become exit codes.
 
     The common options may stand before or after the verb, and a function that needs one takes it by its name. Under a
     function that takes no `device`, a device that was asked for is answered with a note. A parameter of the type
-    `options.Reading` stands for all options that say how files are read.
+    `options.Reading` stands for all options that say how files are read. Several values may follow each of the options
+    `many`.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -121,7 +109,7 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
         options = [parameter for parameter in own if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
         wrapper.__signature__ = signature.replace(parameters=[context, *positional, *options, *extra])
         wrapper.__annotations__ = {p.name: p.annotation for p in wrapper.__signature__.parameters.values()}
-        app.command(name, cls=_Command, help=_paragraphs(function.__doc__ or ""))(run)
+        app.command(name, cls=command_class(many), help=_paragraphs(function.__doc__ or ""))(run)
         return function
 
     return register
@@ -197,6 +185,15 @@ def _tell(message: str, error: BaseException | None, log_json: bool) -> None:
         if error is not None:
             traceback.print_exception(error, file=sys.stderr)
         print(f"error: {line}", file=sys.stderr)
+
+
+def tell_wrong_use(error: Exception, arguments: Sequence[str]) -> int:
+    """Tell of a command line that can't be read, and return the exit code."""
+    log_json = "--log-json" in arguments
+    configure(as_json=log_json)
+    if message := wrong_use(error):
+        _tell(message, None, log_json)
+    return WRONG_USE
 
 
 @contextmanager

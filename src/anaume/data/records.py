@@ -102,7 +102,8 @@ def _table_records(
             )
         cells = cells or [""]  # one column: a blank line is an empty text
         if len(cells) != len(names):
-            quotes = f"quoting={not quoted}" if delimiter == "\t" else "a quoted comma"
+            switch = f"quoting={not quoted} (--{'no-' if quoted else ''}quoting)"
+            quotes = switch if delimiter == "\t" else "a quoted comma"
             raise DataError(
                 f"{file.name}: row {number}: {len(cells)} cells, expected {len(names)} ({listed(names)}); "
                 f"mend the row, or does the file need {quotes}?"

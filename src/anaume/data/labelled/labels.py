@@ -67,7 +67,7 @@ def names_label(record: Record, name: str, separator: str, names: Sequence[str] 
         if names is None:
             raise record.error(
                 f"field {name!r}: expected names of labels, came {came(value)}; for flags give the names they stand "
-                "for (names=), in order"
+                "for, in order: names=[...] (--column names=A,B,C)"
             )
         if len(value) != len(names):
             raise record.error(f"field {name!r}: {len(value)} flags, expected {len(names)}, one for each label")

@@ -30,9 +30,17 @@ _READERS: dict[str, tuple[Callable[..., Iterator[Example]], dict[str, Any]]] = {
     "late-interaction": (read_similar, {}),
 }
 LABELLED_TASKS = tuple(_READERS)
-_NO_COLUMNS = {"paths", "labelled", "keep_blank", "paired", "kind", "separator", "names"} | set(
-    Reading.__dataclass_fields__
+_NO_ROLES = {"paths", "labelled", "keep_blank", "paired", "kind"} | set(Reading.__dataclass_fields__)
+_NO_COLUMNS = ("separator", "names")  # which say how a column is read
+ROLES = tuple(
+    dict.fromkeys(
+        role
+        for reader, _ in _READERS.values()
+        for role in inspect.signature(reader).parameters
+        if role not in _NO_ROLES
+    )
 )
+"""All that a command line may say of the columns of any task."""
 
 
 def read_labelled(
@@ -54,6 +62,6 @@ def read_labelled(
     known = inspect.signature(reader).parameters
     for name in given:
         if name not in known:
-            roles = [role for role in known if role not in _NO_COLUMNS]
+            roles = [role for role in known if role not in _NO_ROLES and role not in _NO_COLUMNS]
             raise SettingsError(f"{task} has no column {name!r}{nearest(name, roles)}; it has: {listed(roles)}")
     return reader(paths, labelled=labelled, **{**own, **given})

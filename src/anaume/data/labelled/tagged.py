@@ -187,7 +187,7 @@ def _tags(record: Record, name: str, count: int, names: Sequence[str] | None) ->
     if names is None:
         raise record.error(
             f"field {name!r} holds numbers ({', '.join(map(str, value[:3]))}, ...), not the names of tags; say what "
-            "they stand for with names=, in order from 0 (B-PER, I-PER, ...)"
+            "they stand for, in order from 0: names=[...] (--column names=O,B-PER,I-PER)"
         )
     if wrong := [tag for tag in value if not 0 <= tag < len(names)]:
         raise record.error(f"field {name!r}: tag {wrong[0]} has no name; {len(names)} are given, from 0")
