@@ -54,6 +54,14 @@ def test_only_lf_and_crlf_end_a_line(tmp_path, data, expected):
     assert lines(put(tmp_path, data)) == expected
 
 
+@pytest.mark.parametrize("data", [b"a\rb", b"a\rb\r", "一\r二\r".encode("utf-16")])
+def test_lines_that_end_in_cr_alone_are_refused(tmp_path, data):
+    """All of it would be one line."""
+    with pytest.raises(DataError, match="its lines end in CR alone; only LF and CRLF end a line"):
+        lines(put(tmp_path, data))
+    assert lines(put(tmp_path, b"a\r")) == ["a\r"]
+
+
 def test_ends_can_be_kept(tmp_path):
     with open_text(put(tmp_path, b"a\r\nb\nc")) as file:
         assert list(file.lines(keep_ends=True)) == ["a\r\n", "b\n", "c"]

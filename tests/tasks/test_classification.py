@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,19 @@ def test_wrong_labels_are_refused_with_their_row(rows: list[TextExample], said: 
     with pytest.raises(DataError) as caught:
         Classification.fit(rows)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "joined"),
+    [(["a", "a|c"], 1), (["a | c", "c|d", "e"], 2), (["a|c", "e"], 0), (["a,c", "a"], 0), (["|", "a"], 0)],
+)
+def test_labels_that_look_like_several_are_told(labels: list[str], joined: int) -> None:
+    """HED-01: a file of the task multi-label."""
+    rows = [TextExample(text="x", label=label) for label in labels]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert len(Classification.fit(rows).labels) == len(labels)
+    assert [str(one.message).split(" look")[0] for one in told] == [f"{joined} of the labels"] * bool(joined)
 
 
 def test_labels_the_model_does_not_know_are_refused_with_both_lists() -> None:

@@ -13,7 +13,7 @@ import torch
 
 from anaume.config import HeadConfig
 from anaume.data.labelled import TextExample, read_texts
-from anaume.errors import DataError, SettingsError
+from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.features import TaskBatch
 from anaume.tasks.multi_label import MultiLabel
 from tiny_bundles import tiny_tokenizer
@@ -140,6 +140,16 @@ def test_labels_the_model_does_not_know_are_refused_with_both_lists() -> None:
         MultiLabel(ABC).check_labels(rows)
     with pytest.raises(DataError, match=r"d\.jsonl: row 2: .* the model knows a, b, c$"):
         MultiLabel(ABC).features(rows, tiny_tokenizer(), 8, learn=True)
+
+
+def test_labels_that_do_not_differ_are_refused_and_one_each_is_said() -> None:
+    """HED-01: a file of another task."""
+    rows = [TextExample(text="x", label=("b", "a"), place="t: row 2"), TextExample(text="y", label=("a", "b"))]
+    with pytest.raises(DataError, match=r"the training examples, from t: row 2 on, all have a, b"):
+        MultiLabel.fit(rows)
+    with pytest.warns(AnaumeWarning, match="every training example has one label"):
+        MultiLabel.fit([TextExample(text="x", label=(own,)) for own in "ab"])
+    MultiLabel.fit([TextExample(text="x", label=own) for own in (("a",), ())])
 
 
 def test_no_label_at_all_is_refused() -> None:

@@ -70,7 +70,7 @@ def test_windows_are_averaged_and_the_one_that_decided_is_told() -> None:
     value = numbers.decode(logits([[1], [0], [0.5], [1]]), features, rows)[1]
     assert (value.value, value.window) == (pytest.approx(3.0), features.details[2])  # mean 2, spread 2
 
-    several = MultiLabel.fit([TextExample(text="", label=("a", "b"))], stride=2)
+    several = MultiLabel.fit([TextExample(text="", label=label) for label in (("a", "b"), ())], stride=2)
     features = several.features(rows, tiny_tokenizer(), 8, learn=False)
     labels = several.decode(logits([[0, 0], [-9, 0], [9, -9], [-9, -9]]), features, rows)[1]
     assert (labels.labels, labels.window) == ((), features.details[2])

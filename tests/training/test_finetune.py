@@ -141,6 +141,7 @@ def test_more_seeds_keep_the_ones_that_are_there(whole: tuple[Path, FinetuneRepo
         ({"dev": None}, "other examples (files, columns, format): "),
     ],
 )
+@pytest.mark.filterwarnings("ignore:every training example has one label")
 def test_the_same_folder_with_something_else_is_refused(
     whole: tuple[Path, FinetuneReport], other: dict[str, Any], said: str
 ) -> None:

@@ -243,6 +243,12 @@ def test_whose_labels_they_are_is_recognised(tmp_path: Path) -> None:
     assert probed_files(None, words).name == "ner"
     assert probed_files(None, shutil.copy(words, tmp_path / "eng.train")).name == "ner"
     assert probed_files("multi-label", texts).name == "multi-label"
+    for name, value, task in (("score", 1.5, "regression"), ("labels", "a|b", "multi-label")):
+        table = tmp_path / f"{name}.tsv"
+        table.write_text(f"text\t{name}\nmy dog\t{value}\n")
+        assert probed_files(None, table).name == task
+        label = (value,) if isinstance(value, str) else value
+        assert probed_task(None, [TextExample(text="a", label=label)]).name == task
     spans = tmp_path / "d.jsonl"
     spans.write_text('{"text": "my dog", "entities": [[3, 6, "ANIMAL"]]}\n', "utf-8")
     assert probed_files(None, spans).name == "ner"

@@ -86,8 +86,8 @@ class TextFile:
         longest: refuse a line of more bytes, before it fills the memory.
 
         Raises:
-            DataError: bytes that are not in the encoding (names line and byte offset), a file that can't be read, or a
-                line that is too long.
+            DataError: bytes that are not in the encoding (names line and byte offset), a file that can't be read, a
+                line that is too long, or a file whose lines end in CR alone.
         """
         decoder = codecs.getincrementaldecoder(self.encoding)(self._errors)
         # What "ignore" leaves of U+FFFD was in the file; what "replace" has beyond that was put there.
@@ -111,6 +111,8 @@ class TextFile:
                 yield line + "\n" if keep_ends else line.removesuffix("\r")
             if not piece:
                 break
+        if self._line == 1 and "\r" in pending.removesuffix("\r"):
+            raise DataError(f"{self.name}: its lines end in CR alone; only LF and CRLF end a line: save it with those")
         if pending:
             yield pending
 

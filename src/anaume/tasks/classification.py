@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from anaume.config import HeadConfig, HeadKind, HeadLayers, PoolingMethod
 from anaume.data.labelled import TextExample
-from anaume.errors import DataError, SettingsError, nearest
+from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
 from anaume.model import classification_loss
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.task import Logits
@@ -108,6 +109,7 @@ class Classification(TextTask[ClassPrediction]):
         if len(labels) < 2:
             came = f", from {examples[0].place} on, have only {labels[0]!r}" if labels else " are none"
             raise DataError(f"{cls.name} needs at least two labels; the training examples{came}")
+        _warn_of_joined(labels)
         head = HeadConfig(
             kind=cls.kind,
             labels=tuple(labels),
@@ -259,6 +261,19 @@ def _label(example: TextExample) -> str:
     raise DataError(
         f"{example.place}: expected one label; got {example.label!r:.60} (several labels: task multi-label)"
     )
+
+
+def _warn_of_joined(labels: Sequence[str]) -> None:
+    """Say where a label looks like several in one, of which another label has one too."""
+    parts = Counter(part for label in labels for part in {one.strip() for one in label.split("|")})
+    joined = [label for label in labels if "|" in label and any(parts[one.strip()] > 1 for one in label.split("|"))]
+    if joined:
+        warnings.warn(
+            f"{len(joined)} of the labels look like several in one, such as {joined[0]!r}: the task multi-label reads "
+            "them so",
+            AnaumeWarning,
+            stacklevel=4,
+        )
 
 
 def _weights(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from anaume.config import HeadConfig, HeadKind, HeadLayers, PoolingMethod
 from anaume.data.labelled import TextExample
-from anaume.errors import DataError, SettingsError
+from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.task import Logits
 from anaume.tasks.texts import TextPrediction, TextTask, refuse_unknown, rows_of_examples
@@ -89,6 +90,13 @@ class MultiLabel(TextTask[LabelsPrediction]):
         if all(len(own) == len(labels) for own in each):
             raise DataError(
                 f"multi-label needs labels that differ; the training examples{begin} all have {', '.join(labels)}"
+            )
+        if all(len(own) == 1 for own in each):
+            warnings.warn(
+                "every training example has one label, no less and no more: if that is so by nature, the task "
+                "classification learns which",
+                AnaumeWarning,
+                stacklevel=3,
             )
         head = HeadConfig(
             kind=cls.kind,

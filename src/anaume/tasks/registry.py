@@ -54,8 +54,11 @@ def task_named(name: str) -> type[AnyTask]:
     """Return a task by its name or an alias. Raises SettingsError for another name, with the nearest."""
     own = ALIASES.get(name, name)
     if own not in TASKS:
-        known = [*TASKS, *ALIASES]
-        raise SettingsError(f"there is no task {name!r}{nearest(name, known)}; there are: {', '.join(TASKS)}")
+        known = [*TASKS, *ALIASES, "features"]
+        hint = nearest(name, known)
+        raise SettingsError(
+            f"there is no task {name!r}{hint}; there are: {', '.join(TASKS)}, and to fine-tune: features"
+        )
     return TASKS[own]
 
 

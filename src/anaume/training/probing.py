@@ -35,7 +35,8 @@ def settings_for(task: str) -> type[FinetuneSettings]:
 
 
 def probed_task(of: str | None, examples: Sequence[Example]) -> type[AnyTask]:
-    """Return the task whose labels are learned: as told, or as these examples say: words with tags, pairs, or texts.
+    """Return the task whose labels are learned: as told, or as these examples say: words with tags, or texts and pairs
+    with a class, a number or several labels.
 
     Raises SettingsError for one that has no probe.
     """
@@ -44,9 +45,13 @@ def probed_task(of: str | None, examples: Sequence[Example]) -> type[AnyTask]:
         if kind.name not in PROBED:
             raise SettingsError(f"task.of must be one of {', '.join(PROBED)}; got {of!r}")
         return kind
-    if examples and isinstance(examples[0], TaggedExample):
+    first = examples[0] if examples else None
+    if isinstance(first, TaggedExample):
         return task_named("ner")
-    paired = bool(examples) and isinstance(examples[0], TextExample) and examples[0].pair is not None
+    label = first.label if isinstance(first, TextExample) else None
+    if isinstance(label, float | tuple):
+        return task_named("regression" if isinstance(label, float) else "multi-label")
+    paired = isinstance(first, TextExample) and first.pair is not None
     return task_named("pair-classification" if paired else "classification")
 
 
@@ -58,7 +63,7 @@ def probed_files(of: str | None, paths: str | Path | Sequence[str | Path], **rea
     if of is not None:
         return probed_task(of, [])
     refused: AnaumeError | None = None
-    for kind in ("classification", "ner"):
+    for kind in ("classification", "regression", "multi-label", "ner"):  # any tsv may be columns of words: the last
         try:
             first = next(stream_examples(task_named(kind), paths, labelled=True, **reading), None)
         except (DataError, SettingsError) as error:

@@ -1,5 +1,6 @@
 """Questions in SQuAD's form and flat; offsets of the original; misplaced answers."""
 
+import csv
 import json
 
 import pyarrow as pa
@@ -62,6 +63,61 @@ def test_the_forms_say_the_same(put, tmp_path):
     assert {(each.id, each.question, each.context, each.answers) for each in found} == {
         ("q1", "Where?", CONTEXT, (Answer("Осло", one["answer_start"]),))
     }
+
+
+def write_csv(path, *rows):
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, rows[0])
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def test_tables_hold_answers_as_json_or_one_a_row(tmp_path):
+    row = {"id": "q1", "question": "Where?", "context": CONTEXT}
+    place = CONTEXT.index("Осло")
+    lists = {"text": ["Осло"], "answer_start": [place]}
+    forms = [
+        ({"answers": json.dumps(lists)}, {"answers": "[]"}),
+        ({"answers": json.dumps([answer("Осло")])}, {"answers": json.dumps({"text": [], "answer_start": []})}),
+        ({"answer": "Осло", "answer_start": place}, {"answer": "", "answer_start": ""}),
+        ({"answers": "Осло", "answer_start": place}, {"answers": "", "answer_start": -1}),
+        (
+            {"answers": json.dumps(lists), "is_impossible": "False"},
+            {"answers": json.dumps(lists), "is_impossible": "True"},
+        ),
+    ]
+    for given, none in forms:
+        path = write_csv(tmp_path / "t.csv", {**row, **given}, {**row, **none})
+        assert [one.answers for one in read_questions(path)] == [(Answer("Осло", place),), ()]
+    named = write_csv(tmp_path / "n.csv", {**row, "span": "Осло", "answer_start": place})
+    assert next(read_questions(named, answers="span")).answers == (Answer("Осло", place),)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"answers": "Осло"}, "expected a list of objects"),
+        ({"answers": ""}, "expected a list of objects"),
+        ({"answers": "Осло", "answer_start": "x"}, "answer_start of 'Осло' must be a whole number, came str 'x'"),
+        ({"answer": "Осло", "answer_start": ""}, "must be a whole number"),
+        ({"answer": "Осло", "answer_start": "²"}, "must be a whole number"),
+        ({"answer": "Осло"}, "no field 'answers'"),
+    ],
+)
+def test_cells_that_hold_no_answers_are_errors(tmp_path, given, told):
+    path = write_csv(tmp_path / "t.csv", {"question": "Where?", "context": CONTEXT, **given})
+    with pytest.raises(DataError, match=r"t\.csv: row 2: .*" + told):
+        list(read_questions(path))
+
+
+def test_blank_texts_pass_where_nothing_is_learned(put):
+    """QA-03."""
+    path = put("a.jsonl", qa(context=" ", question=""))
+    (example,) = read_questions(path, labelled=False)
+    assert (example.context, example.question) == (" ", "")
+    with pytest.raises(DataError, match="field 'question' is blank"):
+        list(read_questions(put("b.jsonl", qa([], context=" ", question=""))))
 
 
 def test_questions_without_an_answer_and_without_labels(put):

@@ -45,7 +45,7 @@ def read_choices(
         a list or parted by commas.
     label: the number of the right option, from 0, or a letter, A the first; in answerKey a number counts from 1; or
         the right option's very text.
-    labelled: False for what is to be predicted: labels are not read.
+    labelled: False for what is to be predicted: labels are not read, and blank questions pass.
 
     A labelled row without any options, or whose label names one that it does not have, is left out (the csv of ARC has
     both); an AnaumeWarning tells at the end how many and the first place. To be predicted, it is an error.
@@ -165,7 +165,7 @@ def _example(record: Record, fields: _Fields, unfit: _Unfit) -> ChoiceExample | 
     """Return the example; None for a labelled row without a right option, which is counted."""
     question = record.text(fields.question)
     begin = "" if fields.begin is None else record.text(fields.begin)
-    if not question.strip() and not begin.strip():
+    if fields.label is not None and not question.strip() and not begin.strip():
         raise record.error(f"field {fields.question!r} is blank; give it a text or leave the row out")
     options, keys = _options(record, fields.options)
     kept = [place for place, option in enumerate(options) if option.strip()]

@@ -15,7 +15,10 @@ from pathlib import Path
 from anaume.data.files import DecodeErrors, source_name
 from anaume.data.labelled.examples import Answer, QuestionExample
 from anaume.data.labelled.sources import LabelledFormat, Reading, Record, came, find_sources, read_source
+from anaume.data.records import JSON
 from anaume.errors import AnaumeWarning, SettingsError
+
+_START = "answer_start"
 
 
 def read_questions(
@@ -34,9 +37,10 @@ def read_questions(
     """Stream the questions of one or more files, in order; of SQuAD's form one article is in memory at a time.
 
     Rows are SQuAD's articles (paragraphs, qas), in {"data": [...]} or an array, or flat: the fields `question`,
-    `context` and `answers`, a list of {text, answer_start} or {text: [...], answer_start: [...]}. An id that is missing
-    is the number of the question. No answers, or is_impossible, means that the context holds none (SQuAD 2.0).
-    labelled: False for what is to be predicted: answers are not read.
+    `context` and `answers`, a list of {text, answer_start} or {text: [...], answer_start: [...]}, in tables as JSON; or
+    one answer a row, its text in `answers` or `answer`, its place in answer_start. An id that is missing is the number
+    of the question. No answers, or is_impossible, means that the context holds none (SQuAD 2.0).
+    labelled: False for what is to be predicted: answers are not read, and blank texts pass.
 
     An answer whose text does not stand at its answer_start is left out, and a question with no right one left too; an
     AnaumeWarning tells at the end how many and the first place.
@@ -90,6 +94,8 @@ def _stream(
         for row in read_source(path, kind, reading):
             for record, about in _flat(source, row, names, count):
                 count += 1
+                if labelled:
+                    _refuse_blank(record, names, about)
                 answers = _answers(record, about, names.answers, misplaced) if labelled else None
                 if labelled and answers is None:
                     continue
@@ -131,13 +137,16 @@ def _flat(source: str, row: Record, names: _Names, before: int) -> Iterator[tupl
 
 def _about(record: Record, names: _Names, context: str, title: object, number: int) -> _About:
     question = record.text(names.question)
-    for name, value in ((names.question, question), (names.context, context)):
-        if not value.strip():
-            raise record.error(f"field {name!r} is blank; give it a text or leave the question out")
     own = record.fields.get("id")
     if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
         raise record.error(f"field 'id': expected a text or a whole number, came {came(own)}")
     return _About(str(number if own is None else own), question, context, title if isinstance(title, str) else "")
+
+
+def _refuse_blank(record: Record, names: _Names, about: _About) -> None:
+    for name, value in ((names.question, about.question), (names.context, about.context)):
+        if not value.strip():
+            raise record.error(f"field {name!r} is blank; give it a text or leave the question out")
 
 
 def _objects(record: Record, name: str) -> list[dict[str, object]]:
@@ -149,7 +158,7 @@ def _objects(record: Record, name: str) -> list[dict[str, object]]:
 
 def _answers(record: Record, about: _About, name: str, misplaced: _Misplaced) -> tuple[Answer, ...] | None:
     """Return the right answers, () if there are none to be found; None if all that are given are misplaced."""
-    if record.fields.get("is_impossible") is True:
+    if str(record.fields.get("is_impossible")).lower() == "true":  # a cell of a table, too
         return ()
     given = list(_given(record, name))
     right = tuple(one for one in given if one.start >= 0 and about.context.startswith(one.text, one.start))
@@ -166,7 +175,10 @@ def _answers(record: Record, about: _About, name: str, misplaced: _Misplaced) ->
 
 
 def _given(record: Record, name: str) -> Iterator[Answer]:
-    value = record.field(name)
+    flat = name not in record.fields and _START in record.fields and "answer" in record.fields
+    value = record.field("answer" if flat else name)
+    if isinstance(value, str):
+        value = _of_a_cell(record, name, value)
     if isinstance(value, Mapping):
         texts, starts = value.get("text"), value.get("answer_start")
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
@@ -186,3 +198,21 @@ def _given(record: Record, name: str) -> Iterator[Answer]:
                 f"field {name!r}: answer_start of {text!r:.40} must be a whole number, came {came(start)}"
             )
         yield Answer(text, start)
+
+
+def _of_a_cell(record: Record, name: str, cell: str) -> object:
+    """Return what a cell of a table says: with a start beside it the text of the answer ("" = none), else JSON."""
+    start = record.fields.get(_START)
+    if start is not None:
+        if not cell.strip():
+            return []
+        if isinstance(start, str) and start.strip().isascii() and start.strip().isdigit():
+            start = int(start)
+        return [{"text": cell, _START: start}]
+    try:
+        return JSON.decode(cell.strip())
+    except (ValueError, RecursionError) as error:
+        raise record.error(
+            f"field {name!r}: expected a list of objects with text and {_START} (in tables as JSON, [] for no answer), "
+            f"or a text, its place in a field {_START!r}; came {cell[:60]!r}"
+        ) from error
