@@ -140,7 +140,7 @@ def _table(study: JobStudy, row: Asked) -> str:
     for way in row.ways:
         told, build = None if line is None else line["ways"][way], built.get(WAYS[way][1])
         made = ["", "", ""] if build is None else [
-            f"{build['build_seconds']:,.0f}", _size(build["peak"]), _size(build["disk"])]  # fmt: skip
+            f"{build['processor_seconds']:,.0f}", _size(build["peak"]), _size(build["disk"])]  # fmt: skip
         if told is None:
             lines.append([SAID[way], "", "not run yet", *[""] * 6, *made])
             continue
@@ -150,7 +150,7 @@ def _table(study: JobStudy, row: Asked) -> str:
             f"{told['recall']:.3f}", _size(told["peak"]), _size(told["before"]), *made,
         ])  # fmt: skip
     columns = ["how", "looks through", "queries/s", "spread", "p50, ms", "p95, ms", f"recall@{NEAREST}", "peak memory",
-               "before", "build, s", "its peak", "on disk"]  # fmt: skip
+               "before", "build, processor s", "its peak", "on disk"]  # fmt: skip
     return harness.table(columns, lines)
 
 

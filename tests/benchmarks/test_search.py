@@ -127,7 +127,7 @@ def test_numbers_stand_where_they_belong(tmp_path: Path) -> None:
             "scores": {},
             "examples": 9,
             "real": 400,
-            "build_seconds": 70.0,
+            "processor_seconds": 70.0,
             "peak": 3e9,
             "disk": 2e9,
         }
