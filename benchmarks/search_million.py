@@ -32,7 +32,7 @@ SAID = {
 }
 
 ABOUT = """\
-Vectors of 384 numbers by all-MiniLM-L6-v2: {real:,} of real texts (paragraphs of SQuAD, questions of Quora,
+Vectors of 384 numbers by all-MiniLM-L6-v2: {real} of real texts (paragraphs of SQuAD, questions of Quora,
 sentences of SNLI and of Tanaka's corpus), the others copies of them, each moved by {moved} of the difference of two
 others and brought back to length 1. Asked are real questions, half of SQuAD, half of Quora, none of them in the
 index; {tuning} for settings, {asked} for what is told ({exact} of the exact ways). One question at a time, vector
@@ -123,8 +123,9 @@ def section(study: JobStudy) -> list[str]:
     """Return the part of the page."""
     asked = [row for row in study.rows if isinstance(row, Asked)]
     known = [line for row in study.rows if isinstance(row, Build) and (line := study.result(row)) is not None]
+    real = max((line["real"] for line in known), default=None)
     about = ABOUT.format(
-        real=max((line["real"] for line in known), default=0), moved=MOVED, tuning=TUNING, asked=ASKED,
+        real="some" if real is None else f"{real:,}", moved=MOVED, tuning=TUNING, asked=ASKED,
         exact=EXACT_QUESTIONS, nearest=NEAREST, rounds=max(row.rounds for row in asked), aimed=AIMED,
     )  # fmt: skip
     parts = ["## Many vectors", about]
