@@ -197,6 +197,7 @@ def test_an_index_of_int8_vectors_takes_int8_alone(export: Path, tmp_path: Path)
     index = open_index(tmp_path / "i")  # the bundle it remembers, as it was
     assert index.bundle.precision == "int8"
     assert index.search(TEXTS[3], top_k=1)
+    assert open_index(tmp_path / "i", export).bundle.precision == "int8"
 
 
 def test_the_command(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +209,7 @@ def test_the_command(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = run(*told, *given, "--bound", "mean=0.9", "--bound", "minimum=0.8", "-o", tmp_path / "B8")
     assert done.code == 0, done.err
     assert "cosine to float32, lowest" in done.out
-    assert "held out" in done.out
+    assert "are held out" in done.out
     assert "int8" in run("info", tmp_path / "B8").out
     assert run("verify", tmp_path / "B8").code == 0
     assert "needs at least 100 different texts" in run(*told, "-o", tmp_path / "x").error()

@@ -241,14 +241,18 @@ def _show_int8(int8: Int8) -> None:
     told = [
         ("int8", f"{int8.layers - len(int8.kept)} of {int8.layers} products, everything else in {int8.rest}"),
         ("kept out", ", ".join(int8.kept) or "none"),
-        ("texts", f"{int8.calibration:,} calibrated, {int8.choosing:,} chose layers, {int8.held_out:,} held out"),
+        (
+            "texts",
+            f"{int8.given:,} given: {int8.calibration:,} calibrated, {int8.choosing:,} chose layers, "
+            f"{int8.held_out:,} are held out",
+        ),
     ]
     facts(told)
     say()
     bounds = int8.bounds
     rows: list[tuple[str, str, str]] = [
-        ("cosine to float32, mean", f"{int8.mean:.4f}", f"at least {bounds.mean:g}"),
-        ("cosine to float32, lowest", f"{int8.minimum:.4f}", f"at least {bounds.minimum:g}"),
+        ("cosine to float32, mean", f"{int8.mean:.5f}", f"at least {bounds.mean:g}"),
+        ("cosine to float32, lowest", f"{int8.minimum:.5f}", f"at least {bounds.minimum:g}"),
         ("a text alone and in a batch, largest difference", f"{int8.alone:.1e}", ""),
         ("ten nearest, share float32 names too", f"{int8.neighbours:.4f}", ""),
         ("cosines of pairs, rank correlation with float32's", f"{int8.cosines:.4f}", ""),

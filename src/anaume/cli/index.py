@@ -14,7 +14,6 @@ from anaume.cli.running import command
 from anaume.logs import get_logger
 
 if TYPE_CHECKING:
-    from anaume.bundle import Bundle
     from anaume.jobs.index import IndexSummary
     from anaume.search import Index, IndexStats
     from anaume.search.quality import CodesRecall
@@ -237,8 +236,7 @@ def open_idx(index: str, bundle: str | None, device: str) -> Index:
     """Open an index with the bundle it remembers, or with this one."""
     from anaume.search import open_index
 
-    opened: Bundle | None = None if bundle is None else open_bundle(bundle, device=device)
-    return open_index(index, opened, device=device)
+    return open_index(index, bundle, device=device)
 
 
 def _tell(summary: IndexSummary, as_json: bool) -> None:

@@ -20,8 +20,11 @@ from anaume.engines.runners import in_bfloat16
 from anaume.errors import SettingsError
 from anaume.exporting.certificate import agreement, pair_labels
 from anaume.exporting.int8_certificate import Int8, Int8Bounds, Int8Score
+from anaume.logs import get_logger
 from anaume.tasks.retrieval import cosines
 from anaume.tasks.vector_scores import correlation, resampled
+
+log = get_logger(__name__)
 
 LEAST = 100
 """Different texts that are needed: half are held out."""
@@ -76,6 +79,7 @@ def certify(parts: BundleParts, split: Split, wanted: Int8Wanted, layers: int, k
 
     layers, kept  products that could be in int8, and those of them that are not
     """
+    log.info("int8: measuring on %d texts held out", len(split.held_out))
     rest: Precision = "bfloat16" if in_bfloat16("int8") else "float32"
     forms = {form: Bundle(parts, precision=form, device="cpu") for form in dict.fromkeys(("float32", rest, "int8"))}
     float32, int8 = forms["float32"], forms["int8"]

@@ -297,11 +297,12 @@ def settle_index(store: Store, table: Any, record: IndexRecord, /, *, compact: b
         store.point(after)
 
 
-def open_index(path: str | Path, bundle: Bundle | None = None, *, device: str = "auto") -> Index:
+def open_index(path: str | Path, bundle: Bundle | str | Path | None = None, *, device: str = "auto") -> Index:
     """Open an index.
 
     path    a folder, or "s3://bucket/path" and the like
-    bundle  what to search it with; None = the bundle the index remembers, loaded on `device`
+    bundle  what to search it with; None = the bundle the index remembers. That, or one given by directory or name, is
+            loaded on `device`, in int8 where the index's vectors are
 
     Raises DataError when no index is there, BundleError when its bundle is gone or has become another one.
     """
@@ -310,13 +311,15 @@ def open_index(path: str | Path, bundle: Bundle | None = None, *, device: str = 
     if current is None:
         raise DataError(f"{path}: no index is there; anaume index build makes one")
     record = record_of(store.table(current.table), str(path))
-    if bundle is None:
-        if not record.bundle:
-            raise SettingsError(f"{path}: made by a bundle that was never saved; give the bundle to search it with")
+    if bundle is None and not record.bundle:
+        raise SettingsError(f"{path}: made by a bundle that was never saved; give the bundle to search it with")
+    if not isinstance(bundle, Bundle):
+        precision: Precision = "int8" if record.precision == "int8" else "float32"
         try:
-            precision: Precision = "int8" if record.precision == "int8" else "float32"
-            bundle = Bundle.load(record.bundle, device=device, precision=precision)
+            bundle = Bundle.load(bundle or record.bundle, device=device, precision=precision)
         except BundleError as error:
+            if bundle is not None:
+                raise
             raise BundleError(f"{path}: its bundle can't be opened; name it with --bundle: {error}") from error
     index = Index(store, bundle)
     index.checked()
