@@ -1,12 +1,20 @@
-"""Text to normalised vectors: our torch engine beside sentence-transformers, by default and at its best setting."""
+"""Text in, normalised vectors out: anaume beside the tools people run on CPUs, on the same texts, turn by turn.
+
+Three mixes: short queries, paragraphs, long texts. Every row is a process of its own in an environment that suits its
+tool (made under out/peers where it is missing: --prepare makes them, and no more). Runs are kept row by row: a run that
+was stopped goes on where it stopped.
+"""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
+import json
+import shutil
+import sys
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,144 +22,248 @@ import numpy as np
 import anaume
 from anaume.bundle import find_bundle
 from anaume.checks.machine import describe_machine
-from anaume.engines import PRECISIONS, Precision, Vectors, share_of_machine
 from anaume.model import encoder_flops
-from benchmarks import harness
-from benchmarks.harness import Peer, Results
-from benchmarks.texts import paragraphs
+from benchmarks import embed_page, harness
+from benchmarks.embed_rows import DEFAULT, OURS, QUICK, ROWS, Row, int8_row
+from benchmarks.harness import MatrixRates, Results, say
+from benchmarks.peer_environments import PEERS, interpreter
+from benchmarks.texts import long_texts, paragraphs, queries
+from benchmarks.workers import RowFailed, Workers
 
 CHECKPOINT = "all-MiniLM-L6-v2"
-PEER = "sentence-transformers"
-BATCH_SIZES = (8, 16, 32, 64, 128, 256)
-DEFAULT_BATCH = 32
-GOALS: dict[Precision, float] = {"float32": 1.5, "bfloat16": 2.5}
-"""How many times the float32 default of sentence-transformers we mean to reach."""
-
-Embed = Callable[[list[str]], Vectors]
-Rows = dict[str, tuple[Precision, Callable[[], Embed]]]
-"""Name of a row -> precision, and what makes its embed function."""
+LONGEST = 512  # tokens, where every tool cuts
+FOLDER = harness.KEPT / "embed"
+REST = 0.2
+"""Seconds before each timed run: threads of the row before it may still be waiting for work."""
 
 
-def our_embed(precision: Precision) -> Embed:
-    return anaume.load(CHECKPOINT, precision=precision, device="cpu").embed
+@dataclass(frozen=True)
+class Mix:
+    """Texts of one kind."""
+
+    name: str
+    texts: list[str]
+    lengths: list[int]
+    """Tokens of each text, as every tool sees it."""
+    flops: int
+    """What the encoder needs for them, without any padding."""
 
 
-def their_embed(precision: Precision, batch_size: int) -> Embed:
-    torch = importlib.import_module("torch")
-    library = importlib.import_module("sentence_transformers")
-    model = library.SentenceTransformer(
-        str(find_bundle(CHECKPOINT)), device="cpu", model_kwargs={"dtype": getattr(torch, precision)}
+def checkpoint(folder: Path) -> Path:
+    """A copy of the checkpoint whose own settings say where to cut, so that all tools cut there."""
+    place = folder / "checkpoint"
+    file = place / "sentence_bert_config.json"
+    if not (place / "done").exists():
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(find_bundle(CHECKPOINT), place)
+        file.write_text(json.dumps({"max_seq_length": LONGEST, "do_lower_case": False}), "utf-8")
+        for name, section in (("tokenizer_config.json", ()), ("tokenizer.json", ("truncation",))):
+            settings = json.loads((place / name).read_text("utf-8"))
+            part = settings
+            for key in section:
+                part = part[key]
+            part.update({key: LONGEST for key in ("max_length", "model_max_length") if key in part})
+            (place / name).write_text(json.dumps(settings), "utf-8")
+        (place / "done").touch()
+    return place
+
+
+def make_mixes(place: Path, counts: dict[str, int]) -> list[Mix]:
+    bundle = anaume.load(place, device="cpu", engine="torch")
+    tokenizer = bundle.tokenizer
+    made = {
+        "short": lambda count: queries(count),
+        "passages": lambda count: paragraphs(count),
+        "long": lambda count: long_texts(count, tokenizer),
+    }
+    mixes = []
+    for name, count in counts.items():
+        texts = made[name](count)
+        lengths = [len(row) for row in tokenizer.encode_batch(texts, max_length=LONGEST)]
+        mixes.append(Mix(name, texts, lengths, encoder_flops(bundle.config, lengths)))
+    return mixes
+
+
+class Run:
+    """One run of the benchmark: what is kept is not measured again."""
+
+    def __init__(
+        self, results: Results, workers: Workers, mixes: Sequence[Mix], rows: Sequence[Row], folder: Path
+    ) -> None:
+        self.results, self.workers, self.mixes, self.rows, self.folder = results, workers, mixes, rows, folder
+        self.failed: dict[str, str] = {}
+        self._warm: set[str] = set()
+
+    def ask(self, row: Row, **order: Any) -> dict[str, Any] | None:
+        try:
+            return self.workers.ask(row, **order)
+        except RowFailed as error:
+            self.failed[row.name] = str(error)
+            return None
+
+    def warm(self, row: Row) -> bool:
+        """Have a row embed every mix once, and keep its vectors; False where it can't."""
+        if row.name in self.failed:
+            return False
+        if row.name in self._warm:
+            return True
+        for mix in self.mixes:
+            file = self.vectors(row, mix)
+            answer = self.ask(row, do="vectors", mix=mix.name, to=str(file))
+            if answer is None:
+                return False
+        self.results.put(f"about {row.name}", answer)
+        self._warm.add(row.name)
+        return True
+
+    def vectors(self, row: Row, mix: Mix) -> Path:
+        return self.folder / f"{row.name.replace(' ', '-').replace(',', '')}.{mix.name}.npy"
+
+    def measure(self, repeats: int, calls: int, rates: MatrixRates) -> None:
+        for round_ in range(repeats):
+            if self.results.get("rate float32", round_) is None:
+                rates.measure(round_)
+            for mix in self.mixes:
+                for row in self._turn(round_):
+                    self._timed(row, f"{row.name}: {mix.name}", round_, do="time", mix=mix.name)
+            for row in self._turn(round_):
+                self._timed(row, f"{row.name}: single", round_, do="single", text=self._one(), calls=calls)
+            say(f"round {round_ + 1} of {repeats} done")
+        for row in self.rows:
+            if self.results.get(f"{row.name}: peak") is None and self.warm(row):
+                answer = self.ask(row, do="peak")
+                if answer is not None:
+                    self.results.put(f"{row.name}: peak", answer["peak"])
+        for row in self.rows:
+            if row.name not in self.failed and self.results.get(f"cosines {row.name}") is None:
+                self.results.put(f"cosines {row.name}", self._cosines(row))
+
+    def _one(self) -> str:
+        """The text that is embedded alone: 8 tokens, or as near as there is."""
+        mix = self.mixes[0]
+        return mix.texts[int(np.abs(np.array(mix.lengths) - 8).argmin())]
+
+    def _timed(self, row: Row, name: str, round_: int, **order: Any) -> None:
+        if self.results.get(name, round_) is None and self.warm(row):
+            time.sleep(REST)
+            answer = self.ask(row, **order)
+            if answer is not None:
+                self.results.put(name, answer["seconds"], round_)
+
+    def cold(self, repeats: int, *, first: int = -1) -> None:
+        """Processes from start to first vector; one start before, unmeasured, fills the system's file cache."""
+        for round_ in range(first, repeats):
+            for row in self._turn(round_ + 1):
+                name = f"{row.name}: cold"
+                if not row.cold or row.name in self.failed or self.results.get(name, round_) is not None:
+                    continue
+                if round_ < 0 and self.results.get(name, 0) is not None:
+                    continue
+                try:
+                    seconds = self.workers.cold(row, self._one())
+                except RowFailed as error:
+                    self.failed[row.name] = str(error)
+                    continue
+                if round_ >= 0:
+                    self.results.put(name, seconds, round_)
+
+    def stream(self, count: int) -> None:
+        """Peak memory of a file of many short texts turned into a file of vectors."""
+        file = self.folder / f"stream-{count}.txt"
+        if not file.exists():
+            file.write_text("\n".join(queries(count)) + "\n", "utf-8")
+        for row in self.rows:
+            name = f"{row.name}: stream {count}"
+            if not row.stream or row.name in self.failed or self.results.get(name) is not None:
+                continue
+            say(f"{row.name}: {count:,} short texts from file to file")
+            try:
+                answer = self.workers.alone(row, do="stream", file=str(file), to=str(self.folder / "stream.npy"))
+            except RowFailed as error:
+                self.failed[f"{row.name} (many texts)"] = str(error)
+                continue
+            self.results.put(name, answer)
+
+    def reference(self) -> Row:
+        """Whose float32 vectors the others' are compared with."""
+        return DEFAULT if DEFAULT in self.rows and DEFAULT.name not in self.failed else OURS
+
+    def _turn(self, round_: int) -> list[Row]:
+        shift = round_ % len(self.rows)
+        return [*self.rows[shift:], *self.rows[:shift]]
+
+    def _cosines(self, row: Row) -> dict[str, float]:
+        """The smallest cosine to the float32 vectors of the reference, each mix."""
+        found: dict[str, float] = {}
+        reference = self.reference()
+        if not (self.warm(reference) and self.warm(row)):
+            return found
+        for mix in self.mixes:
+            wanted, vectors = (np.load(self.vectors(own, mix)).astype(np.float64) for own in (reference, row))
+            lengths = np.linalg.norm(wanted, axis=1) * np.linalg.norm(vectors, axis=1)
+            found[mix.name] = float(((vectors * wanted).sum(axis=1) / lengths).min())
+        return found
+
+
+def _here(name: str) -> tuple[Path | None, str]:
+    """Every tool in the environment that runs the benchmark, for --here and --quick."""
+    return Path(sys.executable), ""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = harness.arguments(__doc__ or "", texts=None, repeats=5)
+    parser.add_argument("--short", type=int, default=1000, help="short queries")
+    parser.add_argument("--passages", type=int, default=600, help="paragraphs")
+    parser.add_argument("--long", type=int, default=40, help="long texts")
+    parser.add_argument("--calls", type=int, default=40, help="calls with one text, a round")
+    parser.add_argument("--stream", type=int, default=100_000, help="texts of the run that measures memory; 0 = none")
+    parser.add_argument("--int8", metavar="BUNDLE", help="an export with --int8, to be measured too")
+    parser.add_argument("--only", metavar="TEXT", help="only rows whose name holds this, and the two references")
+    parser.add_argument("--here", action="store_true", help="run all tools in this environment; make none")
+    parser.add_argument("--prepare", action="store_true", help="make the environments and exports, and measure nothing")
+    given = parser.parse_args(argv)
+    if given.quick:
+        given.short, given.passages, given.long, given.calls, given.repeats, given.stream = 12, 12, 2, 3, 2, 50
+    rows = [*(QUICK if given.quick else ROWS), *([int8_row(given.int8)] if given.int8 else [])]
+    if given.only:
+        rows = [row for row in rows if given.only in row.name or row in (OURS, DEFAULT)]
+    left_out: dict[str, str] = {}
+    if given.quick or given.here:
+        for row in rows:
+            if row.tool == "sentence_transformers" and importlib.util.find_spec("sentence_transformers") is None:
+                left_out[row.name] = "not installed here"
+        rows = [row for row in rows if row.name not in left_out]
+    folder = FOLDER / "quick" if given.quick else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    place = checkpoint(folder)
+    mixes = make_mixes(place, {"short": given.short, "passages": given.passages, "long": given.long})
+    texts = folder / "texts.json"
+    texts.write_text(json.dumps({mix.name: mix.texts for mix in mixes}), "utf-8")
+    told = {"checkpoint": str(place), "models": str(PEERS / "models"), "texts": str(texts)}
+    about = {
+        "commit": harness.commit(),
+        "versions": harness.versions(),
+        "texts": [sum(mix.lengths) for mix in mixes],
+        "calls": given.calls,
+    }
+    results = Results("embed-quick" if given.quick else "embed", about, fresh=given.fresh)
+    with Workers(told, _here if given.quick or given.here else interpreter) as workers:
+        run = Run(results, workers, mixes, rows, folder)
+        if given.prepare:
+            for row in rows:
+                say(f"{row.name}: {'ready' if run.warm(row) else run.failed[row.name]}")
+            return
+        rates = MatrixRates(results)
+        run.measure(given.repeats, given.calls, rates)
+    # The processes have ended: what is measured now has the machine to itself.
+    run.cold(1, first=0) if given.quick else run.cold(given.repeats)
+    if given.stream:
+        run.stream(given.stream)
+    command = (
+        f"python -m benchmarks.embed --short {given.short} --passages {given.passages} --long {given.long} "
+        f"--repeats {given.repeats} --stream {given.stream}"
     )
-
-    def embed(texts: list[str]) -> Vectors:
-        vectors: Vectors = model.encode(texts, batch_size=batch_size, show_progress_bar=False)
-        return vectors.astype(np.float32)
-
-    return embed
-
-
-def best_batch(precision: Precision, texts: list[str]) -> int:
-    """The batch size of sentence-transformers that is fastest on these texts, each tried twice, turn by turn."""
-    taken = {}
-    embeds = {size: their_embed(precision, size) for size in BATCH_SIZES}
-    for round_ in range(3):
-        for size, embed in embeds.items():
-            start = time.perf_counter()
-            embed(texts)
-            if round_:  # the first is the warm-up
-                taken[size] = min(taken.get(size, float("inf")), time.perf_counter() - start)
-    harness.say(f"{PEER}, {precision}: {taken}")
-    return min(taken, key=lambda size: taken[size])
-
-
-def settings(results: Results, texts: list[str], *, quick: bool) -> Rows:
-    """Every row of the table."""
-    rows: Rows = {}
-    for precision in PRECISIONS:
-        rows[f"anaume, {precision}"] = (precision, partial(our_embed, precision))
-    if importlib.util.find_spec("sentence_transformers") is None:
-        harness.say(f"{PEER} is not installed: only our rows are measured")
-        return rows
-    for precision in PRECISIONS:
-        sizes = [DEFAULT_BATCH]
-        if not quick:
-            sizes.append(results.remember(f"best batch {precision}", partial(best_batch, precision, texts[:512])))
-        for size in dict.fromkeys(sizes):
-            how = "default" if size == DEFAULT_BATCH else "best"
-            name = f"{PEER}, {precision}, batch {size} ({'default and best' if sizes == [size, size] else how})"
-            rows[name] = (precision, partial(their_embed, precision, size))
-    return rows
-
-
-def differences(rows: Rows, texts: list[str]) -> dict[str, tuple[float, float]]:
-    """Max |difference| and min cosine of each row's vectors to those of the reference."""
-    reference = next((name for name in rows if name.startswith(f"{PEER}, float32")), "anaume, float32")
-    wanted = rows[reference][1]()(texts)
-    found = {}
-    for name, (_, make) in rows.items():
-        vectors = make()(texts)
-        cosines = (vectors * wanted).sum(axis=1) / np.linalg.norm(vectors, axis=1) / np.linalg.norm(wanted, axis=1)
-        found[name] = (float(np.abs(vectors - wanted).max()), float(cosines.min()))
-    return found
-
-
-def main() -> None:
-    given = harness.arguments(__doc__, texts=2000, repeats=5).parse_args()
-    count, repeats = (96, 2) if given.quick else (given.texts, given.repeats)
-    texts = paragraphs(count)
-    count = len(texts)
-    about: dict[str, Any] = {"commit": harness.commit(), "versions": harness.versions(), "texts": count}
-    results = Results("embed", {**about, "repeats": repeats, "quick": given.quick}, fresh=given.fresh)
-
-    bundle = anaume.load(CHECKPOINT, device="cpu")
-    limit = bundle.embedding.max_length
-    lengths = [len(row) for row in bundle.tokenizer.encode_batch(texts, max_length=limit)]
-    flops = encoder_flops(bundle.config, lengths)
-    rows = settings(results, texts, quick=given.quick)
-    equal = results.remember("differences", lambda: differences(rows, texts))
-
-    def peer(name: str) -> Peer:
-        def prepare() -> Callable[[], Vectors]:
-            embed = rows[name][1]()
-            embed(texts[:64])
-            return lambda: embed(texts)
-
-        return Peer(name, prepare)
-
-    rates = harness.MatrixRates(results)
-    peers = [peer(name) for name in rows]
-    timings = harness.measure(peers, results, repeats=repeats, warmup=0, each_round=rates.measure)
-    rate = {precision: rates.best(precision) for precision in PRECISIONS}
-    default = next((timing.median for name, timing in timings.items() if name.startswith(f"{PEER}, float32")), None)
-
-    lines = []
-    for name, timing in timings.items():
-        precision = rows[name][0]
-        largest, cosine = equal[name]
-        times = "" if default is None else f"{default / timing.median:.2f}"
-        share = share_of_machine(flops, timing.median, rate[precision])
-        speed, spread = f"{count / timing.median:,.0f}", f"{timing.spread:.0%}"
-        lines.append([name, speed, spread, times, f"{share:.0%}", f"{largest:.1e}", f"{cosine:.5f}"])
-    for precision in PRECISIONS:
-        ceiling = count / (flops / (rate[precision] * 1e9))
-        known = f"ceiling: {flops / 1e12:.2f} TFLOP at {rate[precision]:,.0f} GFLOP/s, {precision}"
-        lines.append([known, f"{ceiling:,.0f}", "", "", "100%", "", ""])
-    columns = ["how", "texts/s", "spread", "times the default", "of the matrix rate", "max difference", "min cosine"]
-    parts = [
-        f"{count:,} paragraphs of the standard library's docstrings (40 characters and more), {np.mean(lengths):.1f} "
-        f"tokens on average, 95th percentile {np.percentile(lengths, 95):.0f}, at most {limit}; {CHECKPOINT}; text to "
-        f"normalised vectors in one call. The median of {repeats} runs taken turn by turn; the spread is "
-        f"(slowest - fastest) / median. Difference and cosine are to the float32 vectors of {PEER}. Ceiling: the "
-        "operations the encoder needs without any padding (`encoder_flops`) at the best matrix rate measured between "
-        "the runs.",
-        harness.table(columns, lines),
-    ]
-    if default is not None:
-        for precision, goal in GOALS.items():
-            reached = default / timings[f"anaume, {precision}"].median
-            verdict = "met" if reached >= goal else "MISSED"
-            parts.append(f"Goal, {precision}: at least {goal} times the float32 default: {reached:.2f}, {verdict}.")
-    command = f"python -m benchmarks.embed --texts {count} --repeats {repeats}"
+    parts = embed_page.parts(run, rates, given.repeats, given.stream, {**left_out, **run.failed}, CHECKPOINT, LONGEST)
     harness.publish(harness.page("Embedding", command, describe_machine().line(), parts), given.out)
 
 

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,6 +26,27 @@ def test_batches_keep_the_budget_and_lose_no_row(lengths, max_tokens, max_rows):
         assert len(batch) == max_rows or (len(batch) + 1) * max(most, 1) > max_tokens
     again = token_budget_batches(np.array(lengths, dtype=np.int32), max_tokens, max_rows=max_rows)
     assert [batch.tolist() for batch in batches] == [batch.tolist() for batch in again]
+
+
+@given(LENGTHS, st.integers(1, 100), st.integers(1, 20))
+def test_close_batches_keep_the_budget_and_the_order_and_pad_no_more(lengths, max_tokens, max_rows):
+    full = token_budget_batches(lengths, max_tokens, max_rows=max_rows)
+    batches = token_budget_batches(lengths, max_tokens, max_rows=max_rows, close=True)
+    assert [*np.concatenate([[], *batches])] == [*np.concatenate([[], *full])]
+    for batch in batches:
+        most = max(lengths[index] for index in batch)
+        assert len(batch) == 1 or (len(batch) * most <= max_tokens and len(batch) <= max_rows)
+    for batch, after in itertools.pairwise(batches):  # one that could have taken the next row held enough, all alike
+        most, following = max(lengths[batch[0]], 1), lengths[after[0]]
+        if len(batch) < max_rows and (len(batch) + 1) * most <= max_tokens:
+            assert len(batch) * most >= max_tokens / 4
+            assert following < 0.95 * most
+
+
+def test_close_batches_of_paragraphs_pad_less_than_three_percent():
+    lengths = np.random.default_rng(0).gamma(1.3, 25, 600).astype(int).clip(6, 256)  # like paragraphs: mean 33
+    close = token_budget_batches(lengths, 1024, close=True)
+    assert padding_share(lengths, close) < 0.03 < padding_share(lengths, token_budget_batches(lengths, 1024))
 
 
 def test_equal_lengths_stay_in_input_order():

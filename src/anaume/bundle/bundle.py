@@ -34,6 +34,7 @@ from anaume.tasks.fill import Filled, TextScore, fill_blanks, score_text
 from anaume.tasks.late_interaction import LateInteraction
 from anaume.tasks.registry import AnyTask
 from anaume.tokenization import Tokenizer
+from anaume.tokenization.rows import RowEncoder
 
 
 class Bundle:
@@ -54,6 +55,7 @@ class Bundle:
         self.parts = parts
         self.precision: Precision = precision
         self._wanted: dict[str, Any] = {"precision": precision, "device": device, "engine": engine}
+        self._row_encoder = RowEncoder(parts.tokenizer)
         self._engines = Engines(parts, wanted=engine, precision=precision, device=device)
 
     # -- making, loading, saving ---------------------------------------------------------------------------------
@@ -399,7 +401,7 @@ class Bundle:
             )
         engine = self._engines.get()
         result = np.zeros((len(rows), self.config.vocab_size), dtype=np.float32)
-        for batch in token_budget_batches([len(row) for row in rows], engine.max_batch_tokens):
+        for batch in token_budget_batches([len(row) for row in rows], engine.max_batch_tokens, close=True):
             token_ids, attention_mask = pad([rows[index] for index in batch], self.tokenizer.pad_id)
             where = [places[index] for index in batch]
             result[batch] = engine.token_log_probabilities(Batch(token_ids, attention_mask), where, "mlm")
@@ -419,7 +421,7 @@ class Bundle:
         require_one_vector(self.parts)
         return embed_texts(
             texts,
-            tokenizer=self.tokenizer,
+            encoder=self._row_encoder,
             engine=self._engines.get(device, len(texts) if isinstance(texts, Sequence) else 0),
             embedding=self.embedding,
             embedding_size=self.embedding_size,

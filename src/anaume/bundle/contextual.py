@@ -68,7 +68,7 @@ def layer_states(
     yields                  (num_hidden_layers + 1, tokens, hidden_size) float32 on the CPU, 0 = the encoder's input
     """
     lengths = [len(row) for row in token_ids]
-    for batch in token_budget_batches(lengths, engine.max_batch_tokens):
+    for batch in token_budget_batches(lengths, engine.max_batch_tokens, close=True):
         padded, attention_mask = pad([token_ids[row] for row in batch], pad_id)
         segments = None if segment_ids is None else pad([segment_ids[row] for row in batch], 0)[0]
         states = engine.hidden_states(Batch(padded, attention_mask, segments)).hidden_states

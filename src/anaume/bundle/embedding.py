@@ -16,6 +16,7 @@ from anaume.engines import Batch, Engine, Vectors
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError, nearest
 from anaume.logs import get_logger
 from anaume.tokenization import Encoding, Tokenizer, voicing_lost
+from anaume.tokenization.rows import RowEncoder
 
 log = get_logger(__name__)
 
@@ -102,7 +103,7 @@ class EmbedTotals:
 def embed_texts(
     texts: Sequence[str],
     *,
-    tokenizer: Tokenizer,
+    encoder: RowEncoder,
     engine: Engine,
     embedding: EmbeddingConfig,
     embedding_size: int,
@@ -118,6 +119,7 @@ def embed_texts(
           find: for calls that are part of a larger one
     """
     texts = checked_texts(texts)
+    tokenizer = encoder.tokenizer
     if long not in LONG_POLICIES:
         raise SettingsError(
             f"long must be one of {', '.join(LONG_POLICIES)}; got {long!r}{nearest(str(long), LONG_POLICIES)}"
@@ -129,20 +131,21 @@ def embed_texts(
     for start in _chunks(len(texts), progress):
         rows = slice(start, start + CHUNK)
         prompted = [prompt + text for text in texts[rows]] if prompt else list(texts[rows])
-        encodings = tokenizer.encode_batch(prompted, max_length=embedding.max_length)
-        chunk_coverage = np.array([encoding.coverage[0].share for encoding in encodings])
+        encoded = encoder.encode(prompted, embedding.max_length)
+        chunk_coverage = encoded.coverage
         cut = np.flatnonzero(chunk_coverage < 1.0)
         if len(cut) and long == "error":
-            raise _too_long(start + int(cut[0]), encodings[cut[0]], embedding.max_length, len(cut))
+            raise _too_long(start + int(cut[0]), int(encoded.total[cut[0]]), embedding.max_length, len(cut))
         skipped = _prompt_length(tokenizer, prompt) if prompt and not embedding.include_prompt else 0
-        pieces += sum(encoding.pieces for encoding in encodings)
-        unknown += sum(encoding.unknown for encoding in encodings)
-        vectors[rows] = _embed_encodings(encodings, tokenizer, engine, embedding_size, skipped)
+        pieces += int(encoded.kept.sum())
+        unknown += int(encoded.unknown.sum())
+        for batch in token_budget_batches(encoded.lengths, engine.max_batch_tokens, close=True):
+            vectors[start + batch] = _run(engine, *encoded.padded(batch), skipped)
         if len(cut) and long == "window":
             for index in cut:
                 windows = tokenizer.windows(prompted[index], max_length=embedding.max_length, stride=0)
-                pieces += sum(window.pieces for window in windows) - encodings[index].pieces
-                unknown += sum(window.unknown for window in windows) - encodings[index].unknown
+                pieces += sum(window.pieces for window in windows) - int(encoded.kept[index])
+                unknown += sum(window.unknown for window in windows) - int(encoded.unknown[index])
                 vectors[start + index] = _mean_of_windows(
                     windows, tokenizer, engine, embedding, embedding_size, skipped
                 )
@@ -222,14 +225,19 @@ def _embed_encodings(
     """Embed rows in batches of similar length; the result is in the order of `encodings`."""
     rows = [encoding.token_ids for encoding in encodings]
     vectors = np.zeros((len(rows), embedding_size), dtype=np.float32)
-    for batch in token_budget_batches([len(row) for row in rows], engine.max_batch_tokens):
-        token_ids, attention_mask = pad([rows[index] for index in batch], tokenizer.pad_id)
-        pooling_mask = None
-        if skipped:
-            pooling_mask = attention_mask.copy()
-            pooling_mask[:, :skipped] = False
-        vectors[batch] = engine.embed(Batch(token_ids, attention_mask, pooling_mask=pooling_mask))
+    for batch in token_budget_batches([len(row) for row in rows], engine.max_batch_tokens, close=True):
+        vectors[batch] = _run(engine, *pad([rows[index] for index in batch], tokenizer.pad_id), skipped)
     return vectors
+
+
+def _run(
+    engine: Engine, token_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.bool_], skipped: int
+) -> Vectors:
+    pooling_mask = None
+    if skipped:
+        pooling_mask = attention_mask.copy()
+        pooling_mask[:, :skipped] = False
+    return engine.embed(Batch(token_ids, attention_mask, pooling_mask=pooling_mask))
 
 
 def _mean_of_windows(
@@ -250,8 +258,7 @@ def _mean_of_windows(
     return mean
 
 
-def _too_long(index: int, encoding: Encoding, max_length: int, count: int) -> DataError:
-    total = encoding.coverage[0].total
+def _too_long(index: int, total: int, max_length: int, count: int) -> DataError:
     more = f", nor do {count - 1} more texts near it" if count > 1 else ""
     return DataError(
         f"text {index} has {total} pieces and does not fit into {max_length} tokens (max_length){more}: split it, or "

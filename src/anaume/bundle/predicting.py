@@ -126,7 +126,7 @@ def row_logits(features: Features, head: str, engine: Engine, pad_id: int) -> li
     """Return what a head says of each row, real tokens only."""
     lengths = features.token_ids.lengths
     found: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * features.rows
-    for batch in token_budget_batches(lengths, engine.max_batch_tokens):
+    for batch in token_budget_batches(lengths, engine.max_batch_tokens, close=True):
         token_ids, attention_mask = pad([features.token_ids[row].tolist() for row in batch], pad_id)
         segments, _ = pad([features.segment_ids[row].tolist() for row in batch], 0)
         logits = engine.head_logits(Batch(token_ids, attention_mask, segments), head)

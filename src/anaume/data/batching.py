@@ -6,6 +6,7 @@ padded places. Batches hold indices, so whoever runs them puts results back in i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,9 +14,13 @@ from numpy.typing import NDArray
 
 from anaume.errors import SettingsError
 
+_ENOUGH, _ALIKE = 0.25, 0.95
+"""Close batches: from a quarter of the budget on they end where a row is 5 % shorter than their longest. Measured: a
+batch costs an engine what 5 to 17 tokens cost, so twice as many batches are cheaper than 3 % of padding."""
+
 
 def token_budget_batches(
-    lengths: Sequence[int] | NDArray[np.integer], max_tokens: int, *, max_rows: int = 1024
+    lengths: Sequence[int] | NDArray[np.integer], max_tokens: int, *, max_rows: int = 1024, close: bool = False
 ) -> list[NDArray[np.int64]]:
     """Cut rows into batches whose rows x longest row is at most max_tokens, longest rows first.
 
@@ -23,7 +28,8 @@ def token_budget_batches(
     smaller batches fit into what was set aside for it. A row longer than the budget is a batch of its own. Equal
     lengths keep their input order, so the same lengths always give the same batches.
 
-    lengths: tokens of each row. Returns int64 arrays of row indices; every index occurs exactly once.
+    lengths: tokens of each row; close: end a batch before it is full where the next row would bring much padding.
+    Returns int64 arrays of row indices; every index occurs exactly once.
 
     Raises:
         SettingsError: a budget or row limit below 1, or a negative length.
@@ -34,12 +40,16 @@ def token_budget_batches(
     if sizes.size and sizes.min() < 0:
         raise SettingsError(f"row {int(sizes.argmin())} has a negative length, {int(sizes.min())}")
     order = np.argsort(-sizes, kind="stable").astype(np.int64)
+    negative = -sizes[order]  # in rising order, to be searched
     batches, start = [], 0
     while start < len(order):
         longest = max(int(sizes[order[start]]), 1)
-        rows = min(max(max_tokens // longest, 1), max_rows)
-        batches.append(order[start : start + rows])
-        start += rows
+        stop = start + min(max(max_tokens // longest, 1), max_rows)
+        if close:
+            alike = int(np.searchsorted(negative, -_ALIKE * longest, side="right"))
+            stop = min(stop, max(alike, start + math.ceil(_ENOUGH * max_tokens / longest)))
+        batches.append(order[start:stop])
+        start = stop
     return batches
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -55,7 +55,7 @@ def matrix_rates(precisions: Sequence[Precision], *, seconds: float = 0.5) -> di
     flops = 2 * 2 * _ROWS * _WIDTH * _INNER
     rates: dict[Precision, float] = dict.fromkeys(precisions, 0.0)
     for taken, (precision, _) in zip(times, routes, strict=True):
-        rates[precision] = max(rates[precision], flops / statistics.median(taken) / 1e9)
+        rates[precision] = max(rates[precision], flops / float(np.median(taken)) / 1e9)
     return rates
 
 

@@ -40,9 +40,9 @@ class InputEmbeddings(nn.Module):
             max_position_embeddings=max_position_embeddings,
             segment_vocab_size=segment_vocab_size,
         )
-        self.token_embeddings = nn.Embedding(vocab_size, hidden_size)
-        self.segment_embeddings = nn.Embedding(segment_vocab_size, hidden_size)
-        self.position_embeddings = nn.Embedding(max_position_embeddings, hidden_size)
+        self.token_embeddings = _table(vocab_size, hidden_size)
+        self.segment_embeddings = _table(segment_vocab_size, hidden_size)
+        self.position_embeddings = _table(max_position_embeddings, hidden_size)
         self.layer_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.dropout = Dropout(dropout)
         initialize(self, initializer_range)
@@ -109,6 +109,15 @@ class InputEmbeddings(nn.Module):
                     f"{name} ID {int(ids[row, place])} at row {row}, place {place} is outside its table of "
                     f"{table.num_embeddings} rows ({setting}): do tokenizer and model belong together?"
                 )
+
+
+def _table(rows: int, width: int) -> nn.Embedding:
+    """A table that is not drawn yet: torch's own draw would be thrown away, and on the meta device, where a checkpoint
+    is given its shape, it brings in torch's compiler, a second of every start."""
+    table: nn.Embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+        torch.empty(rows, width), freeze=False
+    )
+    return table
 
 
 @torch.no_grad()

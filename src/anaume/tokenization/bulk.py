@@ -62,10 +62,8 @@ class BulkEncoder:
 
     def encode(self, texts: Sequence[str]) -> FlatPieces:
         """Encode texts; an empty one has no pieces. Lone surrogates are read as U+FFFD, as `Tokenizer.encode` does."""
-        if not texts:
-            return FlatPieces(np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.int64))
-        if self._mark is None or any(self._mark in text for text in texts):
-            return self._one_by_one(texts)
+        if self._mark is None or not texts or any(self._mark in text for text in texts):
+            return encode_apart(self._pipeline, texts)
         return self._joined(texts, self._mark)
 
     def _joined(self, texts: Sequence[str], mark: str) -> FlatPieces:
@@ -80,7 +78,7 @@ class BulkEncoder:
             joined.append(mark.join(texts[first:]) + mark)
         parts = []
         for start in range(0, len(joined), _AT_ONCE):
-            raws = self._run(self._marked.encode_batch_fast, joined[start : start + _AT_ONCE])
+            raws = _run(self._marked.encode_batch_fast, joined[start : start + _AT_ONCE])
             parts.append(np.fromiter(chain.from_iterable(raw.ids for raw in raws), dtype=np.int32))
         ids = np.concatenate(parts)
         marks = np.flatnonzero(ids == self._mark_id)
@@ -89,22 +87,24 @@ class BulkEncoder:
         token_ids = np.delete(ids, marks)
         return FlatPieces(token_ids, self._starts[token_ids], lengths.astype(np.int64))
 
-    def _one_by_one(self, texts: Sequence[str]) -> FlatPieces:
-        ids: list[NDArray[np.int32]] = []
-        starts: list[NDArray[np.uint8]] = []
-        lengths: list[int] = []
-        step = _AT_ONCE * 16
-        for begin in range(0, len(texts), step):
-            for raw in self._run(self._pipeline.encode_batch, texts[begin : begin + step]):
-                words = np.array(raw.word_ids, dtype=np.int64)
-                ids.append(np.array(raw.ids, dtype=np.int32))
-                starts.append((np.diff(words, prepend=-1) != 0).astype(np.uint8))
-                lengths.append(len(words))
-        return FlatPieces(np.concatenate(ids), np.concatenate(starts), np.array(lengths, dtype=np.int64))
 
-    @staticmethod
-    def _run(encode: Any, texts: Sequence[str]) -> Any:
-        try:
-            return encode(texts, add_special_tokens=False)
-        except TypeError:  # a lone surrogate, which Rust strings can't hold
-            return encode([_SURROGATES.sub("\ufffd", text) for text in texts], add_special_tokens=False)
+def encode_apart(pipeline: Any, texts: Sequence[str]) -> FlatPieces:
+    """Encode texts one beside the other, as `BulkEncoder.encode` does where it can't join them."""
+    ids: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+    starts: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)]
+    lengths: list[int] = []
+    step = _AT_ONCE * 16
+    for begin in range(0, len(texts), step):
+        for raw in _run(pipeline.encode_batch, texts[begin : begin + step]):
+            words = np.array(raw.word_ids, dtype=np.int64)
+            ids.append(np.array(raw.ids, dtype=np.int32))
+            starts.append((np.diff(words, prepend=-1) != 0).astype(np.uint8))
+            lengths.append(len(words))
+    return FlatPieces(np.concatenate(ids), np.concatenate(starts), np.array(lengths, dtype=np.int64))
+
+
+def _run(encode: Any, texts: Sequence[str]) -> Any:
+    try:
+        return encode(texts, add_special_tokens=False)
+    except TypeError:  # a lone surrogate, which Rust strings can't hold
+        return encode([_SURROGATES.sub("\ufffd", text) for text in texts], add_special_tokens=False)
