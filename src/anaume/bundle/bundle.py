@@ -34,7 +34,6 @@ from anaume.tasks.fill import Filled, TextScore, fill_blanks, score_text
 from anaume.tasks.late_interaction import LateInteraction
 from anaume.tasks.registry import AnyTask
 from anaume.tokenization import Tokenizer
-from anaume.tokenization.rows import RowEncoder
 
 
 class Bundle:
@@ -55,7 +54,6 @@ class Bundle:
         self.parts = parts
         self.precision: Precision = precision
         self._wanted: dict[str, Any] = {"precision": precision, "device": device, "engine": engine}
-        self._row_encoder = RowEncoder(parts.tokenizer)
         self._engines = Engines(parts, wanted=engine, precision=precision, device=device)
 
     # -- making, loading, saving ---------------------------------------------------------------------------------
@@ -421,7 +419,7 @@ class Bundle:
         require_one_vector(self.parts)
         return embed_texts(
             texts,
-            encoder=self._row_encoder,
+            tokenizer=self.tokenizer,
             engine=self._engines.get(device, len(texts) if isinstance(texts, Sequence) else 0),
             embedding=self.embedding,
             embedding_size=self.embedding_size,

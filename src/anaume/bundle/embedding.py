@@ -16,7 +16,6 @@ from anaume.engines import Batch, Engine, Vectors
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError, nearest
 from anaume.logs import get_logger
 from anaume.tokenization import Encoding, Tokenizer, voicing_lost
-from anaume.tokenization.rows import RowEncoder
 
 log = get_logger(__name__)
 
@@ -103,7 +102,7 @@ class EmbedTotals:
 def embed_texts(
     texts: Sequence[str],
     *,
-    encoder: RowEncoder,
+    tokenizer: Tokenizer,
     engine: Engine,
     embedding: EmbeddingConfig,
     embedding_size: int,
@@ -119,7 +118,6 @@ def embed_texts(
           find: for calls that are part of a larger one
     """
     texts = checked_texts(texts)
-    tokenizer = encoder.tokenizer
     if long not in LONG_POLICIES:
         raise SettingsError(
             f"long must be one of {', '.join(LONG_POLICIES)}; got {long!r}{nearest(str(long), LONG_POLICIES)}"
@@ -131,7 +129,7 @@ def embed_texts(
     for start in _chunks(len(texts), progress):
         rows = slice(start, start + CHUNK)
         prompted = [prompt + text for text in texts[rows]] if prompt else list(texts[rows])
-        encoded = encoder.encode(prompted, embedding.max_length)
+        encoded = tokenizer.row_encoder.encode(prompted, embedding.max_length)
         chunk_coverage = encoded.coverage
         cut = np.flatnonzero(chunk_coverage < 1.0)
         if len(cut) and long == "error":

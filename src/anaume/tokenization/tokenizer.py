@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anaume.errors import SettingsError, TokenizerError
 from anaume.tokenization.encoding import Encoding, Pieces
@@ -23,6 +23,9 @@ from anaume.tokenization.tokenizer_json import read_tokenizer_json
 from anaume.tokenization.truncation import Truncation, check_max_length, check_truncation, kept_counts
 from anaume.tokenization.vocabulary import check_vocab, first_vocab_difference, read_vocab, vocab_notes
 from anaume.tokenization.windows import window_spans
+
+if TYPE_CHECKING:
+    from anaume.tokenization.rows import RowEncoder
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -147,6 +150,13 @@ class Tokenizer:
         return check_tokenizer(self)
 
     # Text -> ids
+
+    @cached_property
+    def row_encoder(self) -> RowEncoder:
+        """What makes rows of ids of many texts, without offsets and words: for those who embed them."""
+        from anaume.tokenization.rows import RowEncoder  # it imports this file
+
+        return RowEncoder(self)
 
     def encode(
         self,
