@@ -176,6 +176,28 @@ def test_vectors_of_cut_texts_say_so(bundle: Bundle, tmp_path: Path) -> None:
     assert 0 < hit.coverage < 1
 
 
+@pytest.mark.parametrize(
+    ("vector", "message"),
+    [
+        ([1.0] * 15, "vectors of 15 numbers under the fingerprint of a bundle that makes 16"),
+        ([float("inf")] * 16, "vector 1, of id 'x', is not finite"),
+        ([float("nan")] * 16, "vector 1, of id 'x', is not finite"),
+    ],
+)
+def test_vectors_that_were_tampered_with_change_nothing(
+    bundle: Bundle, rows: Path, tmp_path: Path, vector: list[float], message: str
+) -> None:
+    build_index(bundle, rows, tmp_path / "idx")
+    row = {"id": "x", "text": "a dog", "vector": vector, "fingerprint": bundle.fingerprint}
+    file = written(tmp_path / "v.jsonl", [row])
+    with pytest.raises(DataError, match=message):
+        add_to_index(open_index(tmp_path / "idx", bundle), file, vectors=True)
+    assert len(open_index(tmp_path / "idx", bundle)) == 6
+    with pytest.raises(DataError, match=message):
+        build_index(bundle, file, tmp_path / "new", vectors=True)
+    assert not (tmp_path / "new").exists()
+
+
 def test_vectors_that_do_not_belong_are_refused(bundle: Bundle, rows: Path, tmp_path: Path) -> None:
     windows, queries, arrays = tmp_path / "windows.parquet", tmp_path / "queries.parquet", tmp_path / "v.npy"
     embed_file(bundle, rows, windows, as_="passage", long="window")

@@ -56,6 +56,12 @@ def test_words_are_found_in_any_language(index: Index, query: str, found: str) -
     assert {hit.id for hit in hits} == {row["id"] for row in ROWS}  # vectors find the others
 
 
+def test_half_a_character_in_a_query_is_read_as_in_a_document(index: Index) -> None:
+    hits = index.search("river \ud83d", hybrid=True)
+    assert [hit.id for hit in hits if "words" in hit.scores] == ["en"]
+    assert index.search("river \ud83d", where="id = 'en'")[0].id == "en"
+
+
 def test_a_hybrid_score_is_the_sum_of_reciprocal_ranks(index: Index) -> None:
     dense = [hit.id for hit in index.search("river running", top_k=9)]
     for hit in index.search("river running", hybrid=True):

@@ -57,7 +57,10 @@ def read_vectors(path: str | Path) -> StoredVectors:
     stored = reader(Path(path))
     finite = np.isfinite(stored.vectors).all(axis=1)
     if not finite.all():
-        raise DataError(f"{path}: vector {int(finite.argmin()) + 1} is not finite")
+        number = int(finite.argmin())
+        fields = stored.rows[number] if stored.rows else {}
+        named = f", of id {fields['id']!r}," if "id" in fields else ""
+        raise DataError(f"{path}: vector {number + 1}{named} is not finite")
     return stored
 
 

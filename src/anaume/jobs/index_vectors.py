@@ -76,6 +76,11 @@ def read_vector_files(
             f"{bundle.parts.source or 'the bundle in memory'} makes vectors of fingerprint {record.fingerprint} (long "
             "texts cut, not averaged); embed the texts again"
         )
+    if len(stored.vectors) and stored.vectors.shape[1] != record.embedding_size:
+        raise DataError(
+            f"{stored.source}: vectors of {stored.vectors.shape[1]} numbers under the fingerprint of a bundle that "
+            f"makes {record.embedding_size}: the file was changed; embed the texts again"
+        )
     default = bundle.embedding.default_prompt or ""
     used, needed = stored.metadata.get("as", default), record.passage_prompt or default
     if bundle.embedding.prompts and used != needed:

@@ -109,7 +109,7 @@ def _document(row: Row, column: str | None) -> Document:
             raise DataError(f"{row.place}: has a field {name!r}, a name the index needs for itself; rename it")
         if isinstance(value, float) and not math.isfinite(value):
             raise DataError(f"{row.place}: field {name!r} is {value}, which is no number; leave it out")
-    text, surrogates = _LONE_SURROGATE.subn("\ufffd", row.text)
+    text, surrogates = whole_characters(row.text)
     return Document(id=identity, text=text, fields=fields, place=row.place, surrogates=surrogates)
 
 
@@ -164,6 +164,11 @@ class Survey:
         return told
 
 
+def whole_characters(text: str) -> tuple[str, int]:
+    """Return a text as UTF-8 can hold it, each lone surrogate as U+FFFD; and how many there were."""
+    return _LONE_SURROGATE.subn("\ufffd", text)
+
+
 def kind_of(value: object) -> Kind:
     """Return the type of the column that holds a value; what is no text, number or truth value is held as JSON."""
     if isinstance(value, bool):
@@ -186,7 +191,7 @@ def as_kind(value: object, kind: Kind) -> object:
         return None
     if kind == "string":
         text = value if isinstance(value, str) else json_line({"": value}).decode()[5:-2]
-        return _LONE_SURROGATE.sub("\ufffd", text)
+        return whole_characters(text)[0]
     if joined_kind(kind, kind_of(value)) != kind:
         raise ValueError(f"{value!r:.40} is no {kind}")
     return value

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anaume.errors import DataError, SettingsError
+from anaume.search.documents import whole_characters
 from anaume.search.fusion import fuse_ranks
 from anaume.search.hits import Hit
 from anaume.search.record import IndexRecord
@@ -113,7 +114,7 @@ def by_words(searched: Searched, query: str, top_k: int, where: str | None) -> l
     condition = checked_condition(where, searched)
     with said(searched.path):
         match: Any = asking.MatchQuery  # a plain text would be read as a query of a language
-        search = searched.table.search(match(query, "text"), query_type="fts").limit(top_k)
+        search = searched.table.search(match(whole_characters(query)[0], "text"), query_type="fts").limit(top_k)
         rows = _where(search, condition).select([*_SHOWN, "_score"]).to_arrow().to_pylist()
     return _ordered([_hit(row, "words", row["_score"]) for row in rows])
 
