@@ -72,7 +72,8 @@ def test_what_was_not_seen_is_told_in_predictions_and_one_warning() -> None:
     report = bundle.predict_report(["zebra"] * 3, warn=False)
     assert (report.unknown, report.pieces, report.cut) == (3, 3, 0)
     assert report.messages(6) == (
-        "100.0% of the pieces (3 of 3) are unknown to the vocabulary: it was not made for this text",
+        "100.0% of the pieces (3 of 3) are unknown to the vocabulary: it was not made for this text; use a "
+        "bundle whose vocabulary was",
     )
     assert bundle.predict([]) == []
 

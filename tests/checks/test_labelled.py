@@ -115,6 +115,18 @@ def test_a_vocabulary_made_for_other_text_is_told(tmp_path: Path) -> None:
     assert not noted(check_labelled("classification", train, tokenizer=make_tokenizer("a 東 京")), "unknown")
 
 
+def test_kana_that_lose_their_voicing_are_told(tmp_path: Path) -> None:
+    """JA-01: known pieces, of other words."""
+    train = texts(tmp_path, [("バスで", "x"), ("バス", "y")])
+    words = "ハ ス ##ス て ハス"
+    check = check_labelled("classification", train, tokenizer=make_tokenizer(words))
+    assert check.train.voiced == 3
+    assert noted(check, "train: the tokenizer strips the voicing marks of 3 kana")
+    kept = check_labelled("classification", train, tokenizer=make_tokenizer(words, strip_accents=False))
+    assert kept.train.voiced == 0
+    assert not noted(kept, "voicing")
+
+
 def test_features_are_looked_at_as_the_labels_that_are_there(tmp_path: Path) -> None:
     assert check_labelled("features", texts(tmp_path, [("a", "x"), ("b", "y")])).task == "classification"
     assert check_labelled("features", write(tmp_path, [{"words": ["a"], "tags": ["O"]}])).task == "ner"

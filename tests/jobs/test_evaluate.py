@@ -84,3 +84,10 @@ def test_a_vocabulary_made_for_other_text_is_told(bundle: Bundle, tmp_path: Path
     path = write_table(tmp_path / "t.tsv", [("dog 東京", "animal"), ("bank", "place")], "text", "label")
     with pytest.warns(AnaumeWarning, match=r"50\.0% of the pieces \(2 of 4\) are unknown to the vocabulary"):
         assert evaluate_file(bundle, path).unknown_share == 0.5
+
+
+def test_kana_that_lose_their_voicing_are_told(bundle: Bundle, tmp_path: Path) -> None:
+    """JA-01."""
+    path = write_table(tmp_path / "t.tsv", [("dog バス " + "dog " * 30, "animal"), ("bank", "place")], "text", "label")
+    with pytest.warns(AnaumeWarning, match="the tokenizer strips the voicing marks of 1 kana"):
+        evaluate_file(bundle, path)

@@ -264,14 +264,20 @@ def _too_long(index: int, total: int, max_length: int, count: int) -> DataError:
     )
 
 
-def unknown_message(unknown: int, pieces: int, whose: str = "the pieces") -> str:
-    """Return what must be told of pieces the vocabulary does not hold; "" up to UNKNOWN_LIMIT of them."""
-    if not pieces or unknown / pieces <= UNKNOWN_LIMIT:
-        return ""
-    return (
-        f"{unknown / pieces:.1%} of {whose} ({unknown:,} of {pieces:,}) are unknown to the vocabulary: it was not made "
-        "for this text"
-    )
+def told_of_vocabulary(unknown: int, pieces: int, voiced: int, whose: str = "the pieces") -> list[str]:
+    """Return what must be told of how a vocabulary fits: pieces it does not hold, and kana that lose their marks."""
+    told = []
+    if pieces and unknown / pieces > UNKNOWN_LIMIT:
+        told.append(
+            f"{unknown / pieces:.1%} of {whose} ({unknown:,} of {pieces:,}) are unknown to the vocabulary: it was not "
+            "made for this text; use a bundle whose vocabulary was"
+        )
+    if voiced:
+        told.append(
+            f"the tokenizer strips the voicing marks of {voiced:,} kana (バス becomes ハス): for Japanese use a "
+            "vocabulary made with strip_accents=False and split_cjk=False, or words='mecab'"
+        )
+    return told
 
 
 def _messages(totals: EmbedTotals, embedding: EmbeddingConfig) -> Iterator[str]:
@@ -285,10 +291,4 @@ def _messages(totals: EmbedTotals, embedding: EmbeddingConfig) -> Iterator[str]:
             f"{totals.cut} of {totals.texts} texts were longer than {embedding.max_length} tokens and were cut "
             f"(the model saw {totals.seen_of_cut / totals.cut:.0%} of them on average): long='window' embeds them whole"
         )
-    if unknown := unknown_message(totals.unknown, totals.pieces):
-        yield f"{unknown}; use a bundle whose vocabulary was"
-    if totals.voiced:
-        yield (
-            f"the tokenizer strips the voicing marks of {totals.voiced} kana (バス becomes ハス): for Japanese use a "
-            "vocabulary made with strip_accents=False and split_cjk=False, or words='mecab'"
-        )
+    yield from told_of_vocabulary(totals.unknown, totals.pieces, totals.voiced)

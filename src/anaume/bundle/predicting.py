@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from anaume.bundle.embedding import unknown_message
+from anaume.bundle.embedding import told_of_vocabulary
 from anaume.bundle.parts import BundleParts
 from anaume.data import pad, token_budget_batches
 from anaume.engines import Batch, Engine
@@ -17,6 +17,7 @@ from anaume.errors import BundleError, SettingsError
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask, restored_task, task_of_head
 from anaume.tasks.task import Prediction
+from anaume.tokenization import voicing_lost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,8 @@ class Predicted:
     """Pieces of all texts, special tokens apart."""
     unknown: int
     """How many of them the vocabulary does not hold."""
+    voiced: int = 0
+    """Kana of the texts whose voicing marks the tokenizer strips."""
 
     @property
     def cut(self) -> int:
@@ -56,6 +59,7 @@ class Seen:
     """The sum of the coverages of those that were cut."""
     pieces: int = 0
     unknown: int = 0
+    voiced: int = 0
 
     def add(self, predicted: Predicted) -> None:
         """Count one more chunk."""
@@ -66,6 +70,7 @@ class Seen:
         self.coverage_of_cut += float(predicted.coverage[cut].sum())
         self.pieces += predicted.pieces
         self.unknown += predicted.unknown
+        self.voiced += predicted.voiced
 
     @property
     def unknown_share(self) -> float:
@@ -80,9 +85,7 @@ class Seen:
                 f"{self.cut:,} of {self.texts:,} texts were longer than {max_length} tokens and were cut (the model "
                 f"saw {self.coverage_of_cut / self.cut:.0%} of them on average)"
             )
-        if unknown := unknown_message(self.unknown, self.pieces):
-            said.append(unknown)
-        return tuple(said)
+        return (*said, *told_of_vocabulary(self.unknown, self.pieces, self.voiced))
 
 
 def predictor(parts: BundleParts) -> tuple[AnyTask, int]:
@@ -113,7 +116,11 @@ def predict_examples(
             raise BundleError(f"{place}: the model gives NaN or infinite numbers: its weights are unusable")
     predictions: list[Prediction] = task.decode(logits, features, examples)
     return Predicted(
-        predictions=predictions, coverage=features.coverage, pieces=features.pieces, unknown=features.unknown
+        predictions=predictions,
+        coverage=features.coverage,
+        pieces=features.pieces,
+        unknown=features.unknown,
+        voiced=voicing_lost(parts.tokenizer, (text for example in examples for text in example.texts)),
     )
 
 

@@ -164,6 +164,8 @@ def _notes(check: LabelledCheck) -> Iterator[str]:
             )
         if (part.unknown_share or 0.0) > UNKNOWN_LIMIT:
             yield f"{name}: {part.unknown_share:.1%} of the tokens are unknown to the vocabulary; was it made for them?"
+        if part.voiced:
+            yield f"{name}: the tokenizer strips the voicing marks of {part.voiced:,} kana (バス becomes ハス)"
         if part.split_entities:
             yield (
                 f"{name}: entities that begin or end inside a token: {part.split_entities:,}; they can't be found "

@@ -21,7 +21,7 @@ from anaume.data.labelled import (
 )
 from anaume.errors import DataError
 from anaume.tasks.ner.schemes import spans_of, speaks_of_entities
-from anaume.tokenization import Tokenizer
+from anaume.tokenization import Tokenizer, voicing_lost
 from anaume.tokenization.bulk import BulkEncoder
 
 ANSWER, NO_ANSWER = "an answer", "no answer"
@@ -60,6 +60,8 @@ class LabelledPart:
     """Examples that do not fit into max_length tokens, special ones included; None without a tokenizer."""
     unknown_share: float | None
     """The share of the tokens that the vocabulary does not hold, 0 to 1."""
+    voiced: int | None
+    """Kana whose voicing marks the tokenizer strips; None without a tokenizer."""
     split_entities: int | None
     """Entities that begin or end inside a token; None without a tokenizer or entities."""
 
@@ -95,7 +97,7 @@ class PartCounter:
         self._tokenizer = tokenizer
         self._encoder = None if tokenizer is None else BulkEncoder(tokenizer)
         self._max_length, self._together = max_length, together
-        self._without = self._blank = self._long = self._tokens = self._unknown = self._split = 0
+        self._without = self._blank = self._long = self._tokens = self._unknown = self._voiced = self._split = 0
         self._first_blank: str | None = None
         self._numbers = _Moments()
 
@@ -115,7 +117,9 @@ class PartCounter:
                     "is it the right column?"
                 )
         if self._encoder is not None:
+            assert self._tokenizer is not None
             self._measure(self._encoder, [one.rows for one in seen])
+            self._voiced += voicing_lost(self._tokenizer, (text for example in examples for text in example.texts))
             self._split += sum(self._split_in(example) for example in examples if isinstance(example, TaggedExample))
 
     def _look(self, example: Example) -> _Seen:
@@ -212,6 +216,7 @@ class PartCounter:
             copies=self._contents.copies(),
             long=self._long if known else None,
             unknown_share=self._unknown / max(self._tokens, 1) if known else None,
+            voiced=self._voiced if known else None,
             split_entities=self._split if known and self.tags and entities else None,
         )
 

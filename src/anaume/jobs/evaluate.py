@@ -9,10 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from anaume.bundle import Bundle
-from anaume.bundle.embedding import unknown_message
+from anaume.bundle.predicting import Seen
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.jobs.predict import CHUNK
 from anaume.jobs.progress import progress_bar
@@ -64,20 +62,15 @@ def evaluate_file(
         raise DataError(f"{', '.join(map(str, given))}: no examples to score on")
     task = task.judged_on(examples)
     with progress_bar("evaluating", len(examples) * (1 if against is None else 2), show=progress) as advance:
-        predictions, coverage, pieces, unknown = _predicted(bundle, examples, advance)
+        predictions, seen = _predicted(bundle, examples, advance)
         comparison = other_scores = None
         if against is not None:
-            others, *_ = _predicted(against, examples, advance)
+            others, _ = _predicted(against, examples, advance)
             other_scores = against.task.score(others, examples)
             # Both by the one task: the other model may have its labels in another order.
             rows = [task.example_scores(each, examples) for each in (predictions, others)]
             comparison = compare(task, *rows)
-    cut = int((coverage < 1.0).sum())
-    messages = []
-    if cut:
-        messages.append(f"{cut:,} of {len(examples):,} texts were longer than {bundle.task_length} tokens and were cut")
-    if told := unknown_message(unknown, pieces):
-        messages.append(told)
+    messages = seen.messages(bundle.task_length)
     if messages:
         warnings.warn("; ".join(messages), AnaumeWarning, stacklevel=2)
     return Evaluation(
@@ -85,8 +78,8 @@ def evaluate_file(
         metric=task.main,
         scores=task.score(predictions, examples),
         examples=len(examples),
-        cut=cut,
-        unknown_share=unknown / pieces if pieces else 0.0,
+        cut=seen.cut,
+        unknown_share=seen.unknown_share,
         comparison=comparison,
         other_scores=other_scores,
     )
@@ -105,17 +98,15 @@ def _require_comparable(task: AnyTask, other: AnyTask) -> None:
         )
 
 
-def _predicted(bundle: Bundle, examples: Sequence[Any], advance: Any) -> tuple[list[Any], Any, int, int]:
-    """Return the predictions of all examples, their coverage, and how many of how many pieces are unknown."""
+def _predicted(bundle: Bundle, examples: Sequence[Any], advance: Any) -> tuple[list[Any], Seen]:
+    """Return the predictions of all examples, and what the model saw of them."""
     bundle.task.check_labels(examples)
     predictions: list[Any] = []
-    coverage, pieces, unknown = [], 0, 0
+    seen = Seen()
     stream = iter(examples)
     while chunk := list(islice(stream, CHUNK)):
         predicted = bundle.predict_report(chunk, warn=False)
         predictions += predicted.predictions
-        coverage.append(predicted.coverage)
-        pieces += predicted.pieces
-        unknown += predicted.unknown
+        seen.add(predicted)
         advance(len(chunk))
-    return predictions, np.concatenate(coverage), pieces, unknown
+    return predictions, seen

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anaume.bundle import Bundle
-from anaume.bundle.embedding import unknown_message
+from anaume.bundle.embedding import told_of_vocabulary
 from anaume.data import atomic_file
 from anaume.data.labelled import Example
 from anaume.engines import pick_device
@@ -20,6 +20,7 @@ from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.late_interaction import LateInteraction
 from anaume.tasks.registry import read_examples, task_named
 from anaume.tasks.similarity import Similarity
+from anaume.tokenization import voicing_lost
 from anaume.training.finetune_settings import FinetuneSettings
 from anaume.training.finetune_start import (
     VECTORS,
@@ -203,8 +204,9 @@ def finetune_examples(
         settings = resolve(settings, bundle, target, stored)
         assert settings.model.max_length is not None
         features = rows_of(fitted, examples, bundle, settings.model.max_length)
-        unknown = unknown_message(features.unknown, features.pieces, "the training rows' pieces")
-        if told := [*features.told, *([unknown] if unknown else [])]:
+        voiced = voicing_lost(bundle.tokenizer, (text for example in examples for text in example.texts))
+        fit = told_of_vocabulary(features.unknown, features.pieces, voiced, "the training rows' pieces")
+        if told := [*features.told, *fit]:
             warnings.warn("; ".join(told), AnaumeWarning, stacklevel=2)
         dev_features = rows_of(fitted, held_out, bundle, settings.model.max_length) if held_out else None
         settings = with_length(settings, len(features), held_out=bool(held_out))

@@ -23,6 +23,7 @@ FILES = {
     "multiple-choice": ("a.csv", "question,choice0,choice1,label\nq,a,b,1\n", ChoiceExample),
     "ranking": ("a.csv", "query,positive\na,b\n", SimilarityExample),
     "similarity": ("a.csv", "query,positive\na,b\n", SimilarityExample),
+    "late-interaction": ("a.csv", "query,positive\na,b\n", SimilarityExample),
 }
 
 

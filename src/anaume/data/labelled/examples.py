@@ -15,6 +15,11 @@ class Example:
     fields: Mapping[str, object] = field(default_factory=dict)
     """Every column as it was read, to be written back beside a prediction."""
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What of it a model reads."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextExample(Example):
@@ -24,6 +29,11 @@ class TextExample(Example):
     pair: str | None = None
     label: str | float | tuple[str, ...] | None = None
     """The name of its class, a number, or the names of all its labels."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What of it a model reads."""
+        return (self.text,) if self.pair is None else (self.text, self.pair)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +46,11 @@ class TaggedExample(Example):
     """Character span [start, end) of each word in the text, in order."""
     tags: tuple[str, ...] | None = None
     """One a word, as the file spells them (B-PER, I-PER, O, ...)."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What of it a model reads."""
+        return (self.text,)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -62,6 +77,11 @@ class QuestionExample(Example):
     """Every answer that counts as right; () = the context has none (SQuAD 2.0)."""
     title: str = ""
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What of it a model reads."""
+        return (self.question, self.context)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceExample(Example):
@@ -71,6 +91,11 @@ class ChoiceExample(Example):
     options: tuple[str, ...]
     label: int | None = None
     """The number of the right option, from 0."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What of it a model reads."""
+        return (self.question, *self.options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +110,8 @@ class SimilarityExample(Example):
     label: str | float | tuple[float, ...] | None = None
     """Of a pair: how similar the two are, or the name of its class. With negatives: how much better a teacher scores
     the positive than each of them."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What of it a model reads."""
+        return (self.text, *self.positives, *self.negatives)
