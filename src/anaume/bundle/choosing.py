@@ -48,7 +48,7 @@ class Engines:
             raise SettingsError(
                 f"engine must be one of {', '.join(ENGINES)}; got {wanted!r}{nearest(str(wanted), ENGINES)}"
             )
-        if parts.exported is not None and wanted != "auto":
+        if parts.exported is not None and wanted not in ("auto", parts.exported.form):
             raise SettingsError(f"an export ({parts.exported.form}) brings its own engine; leave engine out")
         if precision == "int8":
             require_int8(parts)

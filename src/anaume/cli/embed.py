@@ -83,6 +83,8 @@ def _embed(
     if spread and out is None:
         raise SettingsError("--ray writes a file for each shard: name their folder with -o")
     opened = open_bundle(bundle, device=device, precision=precision, engine=engine)
+    if precision != "int8" and opened.exported is not None and opened.exported.int8:
+        log.info("%s has int8 vectors, too: --precision int8; `anaume info` says what they cost", bundle)
     given: dict[str, Any] = {"as_": as_, "long": long, "overwrite": overwrite, "progress": not verbose, **reading}
     summary: EmbedSummary | ShardsSummary
     if spread:
