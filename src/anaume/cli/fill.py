@@ -36,6 +36,7 @@ def _fill(
         str | None,
         typer.Option("--candidates", metavar="A,B,...", parser=typed, help="Only these words, with commas between."),
     ] = None,
+    engine: options.EngineOption = "auto",
     as_json: options.Json = False,
     device: Device = "auto",
 ) -> None:
@@ -48,7 +49,7 @@ def _fill(
     $ anaume fill RUN/bundle "the [MASK] was too small" --candidates "house,car,idea"
     $ anaume fill RUN/bundle - --json < texts.txt
     """
-    opened = open_bundle(bundle, device=device)
+    opened = open_bundle(bundle, device=device, engine=engine)
     words = [word.strip() for word in candidates.split(",") if word.strip()] if candidates is not None else None
     for number, one in enumerate(stdin_lines() if text == "-" else iter([text])):
         filled = opened.fill(one, top_k=top_k, max_pieces=max_pieces, candidates=words)

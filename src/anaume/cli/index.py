@@ -82,6 +82,7 @@ def _build(
         bool, typer.Option("--rescore", help="Keep float32 vectors beside codes, to score the best again.")
     ] = False,
     precision: Precision = "float32",
+    engine: options.EngineOption = "auto",
     reading: options.Reading = options.NO_READING,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
@@ -99,7 +100,7 @@ def _build(
     from anaume.jobs.index import build_index
 
     summary = build_index(
-        open_bundle(bundle, device=device, precision=precision),
+        open_bundle(bundle, device=device, precision=precision, engine=engine),
         files,
         out,
         id_column=id_column,
@@ -188,6 +189,7 @@ def _migrate(
     passage_length: PassageLength = None,
     overlap: Overlap = None,
     precision: Precision = "float32",
+    engine: options.EngineOption = "auto",
     as_json: options.Json = False,
     device: str = "auto",
     verbose: bool = False,
@@ -202,7 +204,7 @@ def _migrate(
 
     summary = migrate(
         index,
-        open_bundle(bundle, device=device, precision=precision),
+        open_bundle(bundle, device=device, precision=precision, engine=engine),
         passage_length=passage_length,
         overlap=overlap,
         progress=not verbose,

@@ -39,6 +39,7 @@ def _mine(
         float, typer.Option("--margin", metavar="X", help="Less similar than the positive by so much, in cosine.")
     ] = 0.05,
     reading: options.LabelledReading = options.NO_LABELLED_READING,
+    engine: options.EngineOption = "auto",
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     device: str = "auto",
@@ -57,7 +58,7 @@ def _mine(
     if not (dash and first.isdigit() and last.isdigit()):
         raise SettingsError(f"--ranks is given as FIRST-LAST, say 10-100; got {ranks!r}")
     summary = mine_negatives(
-        open_bundle(bundle, device=device),
+        open_bundle(bundle, device=device, engine=engine),
         files,
         out,
         corpus=corpus,

@@ -51,6 +51,7 @@ def _predict(
         ),
     ] = None,
     precision: Precision = "float32",
+    engine: options.EngineOption = "auto",
     reading: options.LabelledReading = options.NO_LABELLED_READING,
     overwrite: options.Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout (with -o).")] = False,
@@ -70,7 +71,7 @@ def _predict(
     from anaume.jobs.predict import predict_file
 
     summary = predict_file(
-        open_bundle(model, device=device, precision=precision),
+        open_bundle(model, device=device, precision=precision, engine=engine),
         files,
         out,
         overwrite=overwrite,
@@ -122,6 +123,7 @@ def _evaluate(
         bool, typer.Option("--whiten", help="Of vectors: whitened first, a baseline that trains nothing.")
     ] = False,
     precision: Precision = "float32",
+    engine: options.EngineOption = "auto",
     reading: options.LabelledReading = options.NO_LABELLED_READING,
     as_json: options.Json = False,
     device: str = "auto",
@@ -147,7 +149,7 @@ def _evaluate(
         if against is not None:
             raise SettingsError("--against compares what heads predict; vectors are scored one model after the other")
         judged = evaluate_vectors(
-            open_bundle(model, device=device, precision=precision),
+            open_bundle(model, device=device, precision=precision, engine=engine),
             files,
             task,
             dimensions=dimensions,
@@ -172,9 +174,9 @@ def _evaluate(
             known = ", ".join(VECTOR_TASKS)
             raise SettingsError(f"the model was trained for {own}, not for {task!r}; its vectors are judged by {known}")
     evaluation = evaluate_file(
-        open_bundle(model, device=device, precision=precision),
+        open_bundle(model, device=device, precision=precision, engine=engine),
         files,
-        against=None if against is None else open_bundle(against, device=device, precision=precision),
+        against=None if against is None else open_bundle(against, device=device, precision=precision, engine=engine),
         progress=not verbose,
         **reading,
     )
