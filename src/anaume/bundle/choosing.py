@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
-
 from anaume.bundle.exported import export_engine, require_int8
 from anaume.bundle.parts import BundleParts
 from anaume.engines import (
@@ -124,10 +122,9 @@ class Engines:
         return f"an encoder of {size:,} parameters, under {LARGE:,}" if size < LARGE else ""
 
     def _trained(self) -> bool:
-        tensors: list[torch.Tensor] = list(self._parts.model.parameters())
         if self._watch is None:
-            self._watch = Watch(tensors)
-        return self._watch.changed(tensors)
+            self._watch = Watch(self._parts.model)
+        return self._watch.changed()
 
     def _graph_is_kept(self) -> bool:
         if self._kept is None:

@@ -86,12 +86,11 @@ class CompiledGraphs:
 
     def runner(self, name: str) -> Runner:
         """Return what runs a graph. Raises SettingsError for a head that is not there."""
-        tensors = list(self._model.parameters())
         with self._lock:
-            if self._made is None or self._made.watch.changed(tensors):
+            if self._made is None or self._made.watch.changed():
                 if self._made is not None:
                     log.info("the weights changed: their graphs are made anew")
-                self._made = _Made(Watch(tensors), {})
+                self._made = _Made(Watch(self._model), {})
             runners = self._made.runners
             if name not in runners:
                 runners[name] = self._compiled(name)
