@@ -17,6 +17,7 @@ from anaume.data import read_vectors
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.jobs import embed
 from anaume.jobs.embed import embed_file
+from anaume.jobs.kept_vectors import kept_vectors
 
 TEXTS = ["the dog is cute", "", "a river", "my cat likes the bank of the river", "money", "dog " * 30, "銀"]
 
@@ -220,3 +221,64 @@ def test_an_input_is_never_the_output(bundle: Bundle, tmp_path: Path) -> None:
 def test_no_file_at_all_is_wrong_use(bundle: Bundle, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="at least one file"):
         embed_file(bundle, [], tmp_path / "v.npy")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".jsonl", ".parquet"])
+def test_a_broken_off_run_goes_on_where_it_was(
+    bundle: Bundle, texts: Path, tmp_path: Path, ending: str, monkeypatch: Any
+) -> None:
+    whole, out = tmp_path / f"whole{ending}", tmp_path / f"v{ending}"
+    wanted = quietly(bundle, texts, whole)
+    embedded: list[int] = []
+    real = Bundle._embed
+
+    def broken(self: Bundle, chunk: Any, *arguments: Any, **options: Any) -> Any:
+        embedded.append(len(chunk))
+        if len(embedded) == 3:
+            raise KeyboardInterrupt
+        return real(self, chunk, *arguments, **options)
+
+    monkeypatch.setattr(Bundle, "_embed", broken)
+    with pytest.raises(KeyboardInterrupt):
+        quietly(bundle, texts, out)
+    assert not out.exists()
+    summary = quietly(bundle, texts, out)
+    assert embedded == [3, 3, 1, 1]  # the third, which was broken off, and no other again
+    assert out.read_bytes() == whole.read_bytes()
+    for name in ("texts", "cut", "coverage", "pieces", "unknown", "messages"):
+        assert getattr(summary, name) == getattr(wanted, name)
+    assert not list(tmp_path.glob(".anaume-*"))
+
+
+def test_what_is_kept_is_cut_to_what_is_whole_and_never_another_run_s(tmp_path: Path) -> None:
+    settings, out = {"fingerprint": "f"}, tmp_path / "v.npy"
+    vectors = np.arange(6, dtype=np.float32).reshape(3, 2)
+    with kept_vectors(out, 2, settings) as kept:
+        assert kept is not None
+        kept.add(vectors, {"texts": 3})
+        kept.add(vectors[:1], {"texts": 4})
+        with kept_vectors(out, 2, settings) as other:  # another process, at the same time
+            assert other is None
+    (folder,) = tmp_path.glob(".anaume-*.part")
+    with kept_vectors(out, 2, {"fingerprint": "g"}) as kept:
+        assert kept is not None
+        assert kept.chunks == []
+        kept.forget()
+    for damage in (
+        b'{"rows": 2, "tot',
+        b'{"rows": 2, "totals": {}}\n',
+    ):  # killed while it wrote; vectors that are not there
+        with open(folder / "chunks.jsonl", "ab") as file:
+            file.write(damage)
+        with kept_vectors(out, 2, settings) as kept:
+            assert kept is not None
+            assert [(about["totals"]["texts"], found.tolist()) for about, found in kept.read()] == [
+                (3, vectors.tolist()),
+                (4, vectors[:1].tolist()),
+            ]
+
+
+def test_wrong_data_leaves_nothing_behind(bundle: Bundle, texts: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not fit"):
+        quietly(bundle, texts, tmp_path / "v.npy", long="error")
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import time
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anaume import __version__
 from anaume.bundle import Bundle, EmbedReport, EmbedTotals, LongPolicy
 from anaume.data import (
     STDIN,
@@ -24,7 +26,9 @@ from anaume.data import (
     vector_format,
     vector_lines,
 )
-from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.engines import Vectors
+from anaume.errors import AnaumeError, AnaumeWarning, DataError, SettingsError
+from anaume.jobs.kept_vectors import KeptVectors, kept_vectors
 from anaume.jobs.progress import progress_bar
 from anaume.jobs.sources import Sources, scan_sources
 from anaume.logs import get_logger
@@ -82,6 +86,9 @@ def embed_file(
     **reading: Any,
 ) -> EmbedSummary:
     """Embed every row of one or more files into a vector file, in order, in bounded memory.
+
+    Killed or interrupted, the same call goes on after the last chunk of 4,096 texts (of files, not of stdin; what is
+    made so far lies in a hidden folder beside `out`).
 
     paths      txt, csv, tsv, jsonl or parquet; "-" is stdin
     out        .npy, .jsonl or .parquet, which appears whole when all is done; None = JSON lines on stdout
@@ -149,13 +156,22 @@ def write_vectors(
     if out is not None and not overwrite and _finished_before(Path(out), fingerprint, made_by):
         return None
     totals = EmbedTotals()
+    chunks = _chunks(rows)
+    # What could be lost is more than one chunk, of sources that can be read again.
+    lasting = bool(sources.fingerprint) and (sources.lines is None or sources.lines > CHUNK)
     with (
+        _kept(out, bundle.embedding_size, {"fingerprint": fingerprint, **made_by} if lasting else None) as kept,
         _writer(out, fingerprint, bundle.embedding_size, made_by) as writer,
         progress_bar("embedding", sources.lines, show=progress) as advance,
     ):
-        for chunk, report in _embedded(bundle, rows, as_, long, fingerprint):
+        for chunk, vectors in _embedded_before(kept, chunks, totals):
+            writer.write(chunk, vectors)
+            advance(len(chunk))
+        for chunk, report in _embedded(bundle, chunks, as_, long, fingerprint):
             writer.write(chunk, report.vectors)
             totals.add(report)
+            if kept is not None:
+                kept.add(report.vectors, dataclasses.asdict(totals))
             advance(len(chunk))
             log.debug("%d texts embedded and written", totals.texts)
     return totals
@@ -169,14 +185,46 @@ def refuse_made_otherwise(
     _refuse_changed(out, out, fingerprint, made_by, but="sources")
 
 
+@contextmanager
+def _kept(out: str | Path | None, size: int, settings: Mapping[str, str] | None) -> Iterator[KeptVectors | None]:
+    """Give what a killed run of the same settings made; None where nothing is kept.
+
+    It goes once the output is whole, and with what is wrong with data or model, which would come again.
+    """
+    if out is None or settings is None:
+        yield None
+        return
+    with kept_vectors(Path(out), size, {**settings, "anaume": __version__, "chunk": str(CHUNK)}) as kept:
+        try:
+            yield kept
+        except AnaumeError:
+            if kept is not None:
+                kept.forget()
+            raise
+        if kept is not None:
+            kept.forget()
+
+
+def _embedded_before(
+    kept: KeptVectors | None, chunks: Iterator[list[Row]], totals: EmbedTotals
+) -> Iterator[tuple[list[Row], Vectors]]:
+    """Yield what a killed run embedded, its rows read again; `totals` then counts them, too."""
+    if kept is None or not kept.chunks:
+        return
+    for (about, vectors), chunk in zip(kept.read(), chunks, strict=False):
+        yield chunk, vectors
+        totals.__dict__.update(about["totals"])
+    log.info("going on after %s texts that a run before this one has embedded", f"{totals.texts:,}")
+
+
 def _embedded(
-    bundle: Bundle, rows: Iterator[Row], as_: str | None, long: LongPolicy, fingerprint: str
+    bundle: Bundle, chunks: Iterator[list[Row]], as_: str | None, long: LongPolicy, fingerprint: str
 ) -> Iterator[tuple[list[Row], EmbedReport]]:
     """Yield chunks of rows with what became of them."""
     waiting: list[list[Row]] = []  # never more than one: the stream asks for a chunk when it is to be embedded
 
     def texts() -> Iterator[list[str]]:
-        for chunk in _chunks(rows):
+        for chunk in chunks:
             waiting.append(chunk)
             yield [row.text for row in chunk]
 
