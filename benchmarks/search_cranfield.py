@@ -144,7 +144,8 @@ WAYS: dict[str, Way] = {
 }
 COMPARED = (
     ("hybrid (dense and words of the index)", "dense"),
-    ("hybrid (dense and words of the index)", "BM25, `bm25s`"),
+    ("hybrid (dense and words of the index)", "BM25, words of the index"),
+    ("hybrid (dense and words of the index)", "BM25, `bm25s`, stems"),
     ("dense", "BM25, `bm25s`"),
     ("BM25, words of the index", "BM25, `bm25s`"),
     *((f"hybrid, reranked by one trained on {name}", "hybrid (dense and words of the index)") for name in CROSSES),
