@@ -214,7 +214,9 @@ def test_the_command(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "cosine to float32, lowest" in done.out
     assert "are held out" in done.out
     assert "int8" in run("info", tmp_path / "B8").out
-    assert run("verify", tmp_path / "B8").code == 0
+    verified = run("verify", tmp_path / "B8")
+    assert verified.code == 0, verified.out
+    assert "int8, in batches of 2" in verified.out
     assert "needs at least 100 different texts" in run(*told, "-o", tmp_path / "x").error()
     assert "NAME=NUMBER" in run(*told, *given, "--bound", "means=1", "-o", tmp_path / "x").error()
     assert (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from anaume.bundle import Bundle
@@ -45,6 +46,11 @@ def verify_bundle(bundle: Bundle, *, texts: Sequence[str] | None = None) -> Veri
     return VerifyReport(tuple(rows))
 
 
+def _in_int8(bundle: Bundle, texts: Sequence[str]) -> Iterator[Check]:
+    for row in check_answers(Bundle(bundle.parts, precision="int8", device="cpu"), texts):
+        yield replace(row, what=f"int8, {row.what}")
+
+
 def _rows(bundle: Bundle, texts: Sequence[str]) -> Iterator[Check]:
     source = Path(bundle.parts.source or "no directory")
     yield from guarded(1, "the files on disk", lambda: check_files_on_disk(source))
@@ -56,6 +62,8 @@ def _rows(bundle: Bundle, texts: Sequence[str]) -> Iterator[Check]:
         yield from guarded(2, "token vectors", lambda: check_token_vectors(bundle, texts))
         encoder = Bundle(encoder_alone(bundle.parts), precision=bundle.precision, device=bundle.device)
     yield from guarded(2, "same text, same answer", lambda: check_answers(encoder, texts))
+    if bundle.exported is not None and bundle.exported.int8 and bundle.precision != "int8":
+        yield from guarded(2, "same text, same answer, in int8", lambda: _in_int8(bundle, texts))
     yield from guarded(4, "nothing silent", lambda: check_said(encoder))
     if bundle.exported is not None:
         for promise in (5, 7):
