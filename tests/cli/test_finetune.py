@@ -229,6 +229,8 @@ FEW = [
     ("multi-label", "tsv", "text\tlabels\nmy dog\tx\nriver\t\n", "text\tlabels\nmy dog\tz\n"),
     ("multi-label", "tsv", "text\tlabels\nmy dog\tx\nriver\tx\n", "text\tlabels\nmy dog\tx\n"),
     ("regression", "tsv", "text\tscore\nmy dog\t1\nriver\t1e31\n", "text\tscore\nmy dog\t1\n"),
+    ("regression", "tsv", "text\tscore\nmy dog\t1\nriver\t2\n", "text\tpair\tscore\nmy dog\ta\t1\n"),
+    ("classification", "tsv", "text\tpair\tlabel\na\tb\tx\na\tc\ty\n", "text\tlabel\nmy dog\tx\n"),
     (NER, "conll", "dog B-A\nis O\n", "dog B-B\n"),
     (NER, "conll", "dog B-A\nis O\n", "dog X\n"),
     (NER, "conll", "dog b-a\nis O\n", "dog O\n"),

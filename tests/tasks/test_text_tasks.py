@@ -18,16 +18,17 @@ from tiny_labels import examples, logits
 
 LONG = "my dog is cute and the bank of the river is open"  # 12 pieces
 KNOWN = Classification.fit(examples(20))
+EITHER = Classification(KNOWN.head)  # of a foreign checkpoint: what it learned from is not known
 
 
 def test_a_text_is_a_row_and_a_pair_is_one_with_segments() -> None:
     rows = [TextExample(text="my dog", label="animal"), TextExample(text="", pair="the river", label="place")]
-    features = KNOWN.features(rows, tiny_tokenizer(), 16, learn=True)
+    features = EITHER.features(rows, tiny_tokenizer(), 16, learn=True)
     assert [features.segment_ids[row].tolist() for row in range(2)] == [[0, 0, 0, 0], [0, 0, 1, 1, 1]]
     assert features.targets["labels"].tolist() == [0, 1]  # type: ignore[union-attr]
     assert (features.rows, features.examples.tolist(), features.pieces, features.unknown) == (2, [0, 1], 4, 0)
-    assert KNOWN.features(rows, tiny_tokenizer(), 16, learn=False).targets == {}
-    assert len(KNOWN.features([], tiny_tokenizer(), 16, learn=False)) == 0
+    assert EITHER.features(rows, tiny_tokenizer(), 16, learn=False).targets == {}
+    assert len(EITHER.features([], tiny_tokenizer(), 16, learn=False)) == 0
 
 
 def test_a_long_text_is_cut_and_its_coverage_says_so() -> None:
@@ -78,10 +79,33 @@ def test_windows_are_averaged_and_the_one_that_decided_is_told() -> None:
 
 
 def test_pairs_are_cut_and_never_windowed() -> None:
-    task = Classification.fit(examples(20), stride=2)
+    task = Classification(KNOWN.head, stride=2)
     features = task.features([TextExample(text=LONG, pair=LONG)], tiny_tokenizer(), 15, learn=False)
     assert (features.rows, features.details) == (1, [None])
     assert features.coverage.tolist() == [pytest.approx(0.5)]
+
+
+@pytest.mark.parametrize("label", ["y", 1.5, ("a", "b")])
+def test_what_it_did_not_learn_from_is_refused(label: Any) -> None:
+    """A table with two columns of texts would be read as pairs, and nobody would know."""
+    other = {"y": "z", 1.5: 2.5, ("a", "b"): ()}[label]
+    kind: Any = {str: Classification, float: Regression, tuple: MultiLabel}[type(label)]
+    alone = [TextExample(text="a", label=one, place="t: row 2") for one in (label, other)]
+    pairs = [TextExample(text="a", pair="b", label=one, place="t: row 2") for one in (label, other)]
+    for learned, refused, said in (
+        (alone, pairs, "t: row 2: the model learned from texts, and this is a pair; --column text=NAME"),
+        (
+            pairs,
+            alone,
+            "t: row 2: the model learned from pairs, and this is one text; --column text=NAME --column pair=",
+        ),
+    ):
+        fitted = kind.fit(learned)
+        for task in (fitted, kind.restore(fitted.head, fitted.settings())):
+            assert task.features(learned, tiny_tokenizer(), 16, learn=False).rows == 2
+            with pytest.raises(DataError, match=said):
+                task.features(refused, tiny_tokenizer(), 16, learn=False)
+    assert kind.fit([*alone, *pairs]).features([*alone, *pairs], tiny_tokenizer(), 16, learn=True).rows == 4
 
 
 def test_windows_that_could_not_move_on_are_refused() -> None:

@@ -50,7 +50,8 @@ class Witnesses:
         first = self.examples[0] if self.examples else example
         assert isinstance(first, TextExample | SimilarityExample)
         differs: set[Hashable] = {True} if label != first.label else set()  # of numbers two tell as much as all
-        return differs | {name for name in names if isinstance(name, str)}
+        pair: set[Hashable] = {("pair", example.pair is not None)} if isinstance(example, TextExample) else set()
+        return differs | pair | {name for name in names if isinstance(name, str)}
 
 
 def refusal(task: str, train: Witnesses, dev: Witnesses | None) -> tuple[str | None, list[str]]:

@@ -23,7 +23,7 @@ from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
 from anaume.model import classification_loss
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.task import Logits
-from anaume.tasks.texts import TextPrediction, TextTask, label_order, refuse_unknown, rows_of_examples
+from anaume.tasks.texts import TextPrediction, TextTask, are_paired, label_order, refuse_unknown, rows_of_examples
 
 METRICS = ("accuracy", "f1", "macro_f1", "matthews")
 
@@ -69,8 +69,9 @@ class Classification(TextTask[ClassPrediction]):
         metric: str = "accuracy",
         positive: str | None = None,
         stride: int | None = None,
+        paired: bool | None = None,
     ) -> None:
-        super().__init__(head, stride=stride)
+        super().__init__(head, stride=stride, paired=paired)
         if metric not in METRICS:
             raise SettingsError(
                 f"task.metric must be one of {', '.join(METRICS)}; got {metric!r}{nearest(metric, METRICS)}"
@@ -118,7 +119,7 @@ class Classification(TextTask[ClassPrediction]):
             dropout=dropout,
             layers=layers,
         )
-        return cls(head, class_weights=_weights(class_weights, counts, labels), **options)
+        return cls(head, class_weights=_weights(class_weights, counts, labels), paired=are_paired(examples), **options)
 
     @property
     def main(self) -> str:
@@ -127,7 +128,7 @@ class Classification(TextTask[ClassPrediction]):
 
     def settings(self) -> dict[str, Any]:
         """Return what is kept beside the head."""
-        return {"metric": self.metric, "positive": self.positive, "stride": self.stride}
+        return {"metric": self.metric, "positive": self.positive, "stride": self.stride, "paired": self.paired}
 
     @classmethod
     def restore(cls, head: HeadConfig, settings: Mapping[str, Any]) -> Self:
@@ -148,6 +149,7 @@ class Classification(TextTask[ClassPrediction]):
 
     def check_labels(self, examples: Sequence[TextExample]) -> None:
         """Refuse labels that the model does not know, with both lists."""
+        super().check_labels(examples)
         refuse_unknown(examples, [(_label(example),) for example in examples], self.labels)
 
     def count(self, batch: TaskBatch) -> Tensor:

@@ -18,7 +18,7 @@ from anaume.data.labelled import TextExample
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.task import Logits
-from anaume.tasks.texts import TextPrediction, TextTask, refuse_unknown, rows_of_examples
+from anaume.tasks.texts import TextPrediction, TextTask, are_paired, refuse_unknown, rows_of_examples
 
 METRICS = ("micro_f1", "macro_f1")
 
@@ -55,8 +55,9 @@ class MultiLabel(TextTask[LabelsPrediction]):
         thresholds: Mapping[str, float] | None = None,
         metric: str = "micro_f1",
         stride: int | None = None,
+        paired: bool | None = None,
     ) -> None:
-        super().__init__(head, stride=stride)
+        super().__init__(head, stride=stride, paired=paired)
         if metric not in METRICS:
             raise SettingsError(f"task.metric must be one of {', '.join(METRICS)}; got {metric!r}")
         self.labels = head.labels
@@ -106,7 +107,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
             dropout=dropout,
             layers=layers,
         )
-        return cls(head, **options)
+        return cls(head, paired=are_paired(examples), **options)
 
     @property
     def main(self) -> str:
@@ -115,7 +116,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
 
     def settings(self) -> dict[str, Any]:
         """Return what is kept beside the head."""
-        return {"thresholds": self.thresholds, "metric": self.metric, "stride": self.stride}
+        return {"thresholds": self.thresholds, "metric": self.metric, "stride": self.stride, "paired": self.paired}
 
     @classmethod
     def restore(cls, head: HeadConfig, settings: Mapping[str, Any]) -> Self:
@@ -124,6 +125,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
 
     def check_labels(self, examples: Sequence[TextExample]) -> None:
         """Refuse labels that the model does not know, with both lists."""
+        super().check_labels(examples)
         refuse_unknown(examples, [_labels(example) for example in examples], self.labels)
 
     def _targets(self, examples: Sequence[TextExample]) -> dict[str, npt.NDArray[np.generic]]:
@@ -174,7 +176,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
         thresholds = {
             label: _best_threshold(said[:, place], table[:, place]) for place, label in enumerate(self.labels)
         }
-        return type(self)(self._head, thresholds=thresholds, metric=self.metric, stride=self.stride)
+        return type(self)(self._head, **{**self.settings(), "thresholds": thresholds})
 
     def score(self, predictions: Sequence[LabelsPrediction], examples: Sequence[TextExample]) -> dict[str, Any]:
         """Return f1 (= micro_f1), macro_f1, average_precision (mean over labels that occur), exact match, per label."""

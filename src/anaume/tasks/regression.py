@@ -18,7 +18,7 @@ from anaume.data.labelled import TextExample
 from anaume.errors import DataError, SettingsError
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.task import Logits
-from anaume.tasks.texts import TextPrediction, TextTask, rows_of_examples
+from anaume.tasks.texts import TextPrediction, TextTask, are_paired, rows_of_examples
 
 METRICS = ("spearman", "pearson")
 
@@ -55,8 +55,9 @@ class Regression(TextTask[NumberPrediction]):
         spread: float = 1.0,
         metric: str = "spearman",
         stride: int | None = None,
+        paired: bool | None = None,
     ) -> None:
-        super().__init__(head, stride=stride)
+        super().__init__(head, stride=stride, paired=paired)
         if metric not in METRICS:
             raise SettingsError(f"task.metric must be one of {', '.join(METRICS)}; got {metric!r}")
         if not all(type(value) in (int, float) and math.isfinite(value) for value in (mean, spread)) or spread <= 0:
@@ -81,7 +82,7 @@ class Regression(TextTask[NumberPrediction]):
             came = f", from {examples[0].place} on, have {values[0]:g} every time" if examples else " are none"
             raise DataError(f"regression needs labels that differ; the training examples{came}")
         head = HeadConfig(kind=cls.kind, pooling=pooling, head_layers=head_layers, dropout=dropout, layers=layers)
-        return cls(head, mean=float(values.mean()), spread=float(values.std()), **options)
+        return cls(head, mean=float(values.mean()), spread=float(values.std()), paired=are_paired(examples), **options)
 
     @property
     def main(self) -> str:
@@ -90,7 +91,13 @@ class Regression(TextTask[NumberPrediction]):
 
     def settings(self) -> dict[str, Any]:
         """Return what is kept beside the head."""
-        return {"mean": self.mean, "spread": self.spread, "metric": self.metric, "stride": self.stride}
+        return {
+            "mean": self.mean,
+            "spread": self.spread,
+            "metric": self.metric,
+            "stride": self.stride,
+            "paired": self.paired,
+        }
 
     @classmethod
     def restore(cls, head: HeadConfig, settings: Mapping[str, Any]) -> Self:
@@ -110,7 +117,7 @@ class Regression(TextTask[NumberPrediction]):
         with torch.no_grad():
             dense.weight.mul_(self.spread)
             dense.bias.mul_(self.spread).add_(self.mean)
-        return type(self)(self._head, metric=self.metric, stride=self.stride)
+        return type(self)(self._head, metric=self.metric, stride=self.stride, paired=self.paired)
 
     def _targets(self, examples: Sequence[TextExample]) -> dict[str, npt.NDArray[np.generic]]:
         values = np.array([_value(example) for example in examples], dtype=np.float64)

@@ -37,16 +37,20 @@ class TextTask(Task[TextExample, P]):
 
     stride  None: what is over the length is cut. Else the text is read in windows that share so many pieces, each
             learned with the text's label; what they say is averaged. Pairs are never windowed
+    paired  whether it learned from pairs, or from texts alone; the others are then refused. None = either, or not known
     """
 
     pairs: ClassVar[bool | None] = None
     """Whether examples must be pairs; None = they may be."""
 
-    def __init__(self, head: HeadConfig, *, stride: int | None = None) -> None:
+    def __init__(self, head: HeadConfig, *, stride: int | None = None, paired: bool | None = None) -> None:
         if stride is not None and (isinstance(stride, bool) or not isinstance(stride, int) or stride < 0):
             raise SettingsError(f"task.stride, the pieces windows share, must be a whole number from 0; got {stride!r}")
+        if paired is not None and not isinstance(paired, bool):
+            raise SettingsError(f"paired, whether pairs were learned, must be true or false; got {paired!r}")
         self._head = head
         self.stride = stride
+        self.paired = paired
 
     @property
     def head(self) -> HeadConfig:
@@ -95,6 +99,16 @@ class TextTask(Task[TextExample, P]):
         wanted = {True: "a pair (text, text)", False: "a text", None: "a text or a pair (text, text)"}[self.pairs]
         raise DataError(f"{place}: {self.name} reads {wanted}; got {type(given).__name__} {given!r:.60}")
 
+    def check_labels(self, examples: Sequence[TextExample]) -> None:
+        """Refuse pairs where texts alone were learned, and texts where pairs were; each task adds its labels."""
+        if self.paired is None or self.pairs is not None:
+            return
+        for example in examples:
+            if isinstance(example, TextExample) and self.paired != (example.pair is not None):
+                learned, came = ("pairs", "one text") if self.paired else ("texts", "a pair")
+                do = "--column text=NAME --column pair=NAME read two" if self.paired else "--column text=NAME reads one"
+                raise DataError(f"{example.place}: the model learned from {learned}, and this is {came}; {do}")
+
     def _encoded(self, examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
         for example in examples:
             if not isinstance(example, TextExample):
@@ -102,6 +116,7 @@ class TextTask(Task[TextExample, P]):
             if self.pairs is not None and self.pairs != (example.pair is not None):
                 wanted, came = ("a pair", "one text") if self.pairs else ("one text", "a pair")
                 raise DataError(f"{example.place}: {self.name} reads {wanted} a row; came {came}")
+        TextTask.check_labels(self, examples)
         # A file holds texts or pairs; should they be mixed, each kind is encoded by itself.
         found: dict[int, Encoding] = {}
         for paired in (False, True):
@@ -115,6 +130,12 @@ class TextTask(Task[TextExample, P]):
     @abstractmethod
     def _targets(self, examples: Sequence[TextExample]) -> dict[str, npt.NDArray[np.generic]]:
         """Return what is to be learned, arrays (examples, ...) by name."""
+
+
+def are_paired(examples: Sequence[TextExample]) -> bool | None:
+    """Return whether examples are pairs (True), or texts alone (False); None where both are among them."""
+    found = {example.pair is not None for example in examples}
+    return found.pop() if len(found) == 1 else None
 
 
 def refuse_unknown(examples: Sequence[TextExample], names: Sequence[Collection[str]], known: Sequence[str]) -> None:
