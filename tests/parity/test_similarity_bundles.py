@@ -19,7 +19,7 @@ sentence_transformers = pytest.importorskip("sentence_transformers")
 )
 def test_the_same_vectors(tmp_path: Path, pooling: str, normalize: bool) -> None:
     options = [f"task.pooling={pooling}", f"task.normalize={str(normalize).lower()}"]
-    report = tiny_similarity(tmp_path, "m", "run.steps=3", *options)
+    report = tiny_similarity(tmp_path, "m", "run.steps=1", "run.evaluations=1", *options)
     given = texts(9, 3)
     here = anaume.load(report.folder, device="cpu").embed(given)
     twin = sentence_transformers.SentenceTransformer(str(report.bundle), device="cpu")

@@ -35,7 +35,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> FinetuneReport:
         folder / "m",
         bundle=tiny_bundle("mlm", pooler=True),
         dev=write_pairs(folder / "dev.tsv", 60, 7),
-        settings=tuning_settings("run.steps=60", "run.evaluations=3", "optimizer.learning_rate=0.01"),
+        settings=tuning_settings("run.steps=60", "run.evaluations=1", "optimizer.learning_rate=0.01"),
         seeds=1,
         device="cpu",
     )
@@ -94,7 +94,9 @@ def test_it_teaches_margins(trained: FinetuneReport, tmp_path: Path) -> None:
     scores = [teacher.rank(one.text, [text])[0].score for text in ("my dog", "the river", "bank")]
     assert one.label == pytest.approx((scores[0] - scores[1], scores[0] - scores[2]), abs=1e-4)
     train = write_json(tmp_path / "t.jsonl", rows)
-    report = tiny_similarity(tmp_path, "m", f"task.teacher={trained.folder}", train=train, dev=train)
+    report = tiny_similarity(
+        tmp_path, "m", "run.steps=2", "run.evaluations=1", f"task.teacher={trained.folder}", train=train, dev=train
+    )
     assert report.metric == "mrr@10"
     made = anaume.load(report.folder, device="cpu")
     assert (made.embedding.similarity, made.embedding.normalize) == ("dot", False)
