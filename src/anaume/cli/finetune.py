@@ -96,6 +96,7 @@ def _finetune(
 
     $ anaume finetune similarity pairs.csv --bundle B -o model --objective in-batch
     $ anaume finetune ranking pairs.csv --bundle B -o cross-encoder
+    $ anaume finetune late-interaction pairs.csv --bundle B -o late
     $ anaume finetune features train.conll --bundle B -o probe --set task.layers=last-four --set task.tagger=bilstm
     $ anaume finetune classification reviews.csv --column text=body --column label=stars --bundle B -o model
     """

@@ -44,7 +44,9 @@ def _search(
     ] = False,
     rerank: Annotated[
         str | None,
-        typer.Option("--rerank", metavar="CROSS", help="A cross-encoder (finetune ranking) that orders the best 100."),
+        typer.Option(
+            "--rerank", metavar="M", help="A model of finetune ranking or late-interaction: it orders the best 100."
+        ),
     ] = None,
     as_json: options.Json = False,
     device: str = "auto",

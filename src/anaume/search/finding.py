@@ -1,4 +1,4 @@
-"""Searching a table: by vectors, by words, by both; and the best read again by a cross-encoder."""
+"""Searching a table: by vectors, by words, by both; and the best ordered again by a model that reads them."""
 
 from __future__ import annotations
 

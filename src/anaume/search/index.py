@@ -194,7 +194,7 @@ class Index:
         top_k   how many at most
         where   a condition on metadata in SQL, "lang = 'ja' AND year >= 2020"; odd names in backticks
         hybrid  look for the query's words, too (BM25), and put both rankings together by their reciprocal ranks
-        rerank  a cross-encoder's bundle (or what else has its `rank`): it reads the best 100 and orders them
+        rerank  a bundle of `ranking` or `late-interaction` (or what else has its `rank`): it orders the best 100
 
         Raises SettingsError for wrong arguments, BundleError when the index holds vectors of another model.
         """
