@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tiny_labels import write_json
 from tiny_models import tiny_bert
 from tiny_runs import metrics, tiny_bundle
 from tiny_similar import pairs, similar_settings
+from tiny_tuned import tuned_differ
 
 WORDS = ["dog", "bank", "open", "cute", "river", "closed", "cat", "銀 行"]
 FILLING = ["the", "my", ".", "is"]
@@ -194,6 +197,30 @@ def test_a_second_training_goes_on_with_the_head(late: anaume.Bundle, trained: F
     assert (task.head.size, task.prompts, task.query_tokens) == (8, ("q : ", "the "), 6)
     one, other = (own.model.heads["late-interaction"].dense.weight for own in (late, there))
     assert torch.allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_stopped_it_goes_on_bit_for_bit(trained: FinetuneReport, tmp_path: Path) -> None:
+    """With dropout, and a batch in several parts."""
+    given = ("run.steps=6", "model.dropout=0.2", "run.micro_tokens=60", "task.size=8")
+    folder = trained.folder.parent
+    assert train(folder, str(tmp_path / "whole"), *given).finished
+
+    def report(seed: int, row: dict[str, Any]) -> None:
+        if row["step"] == 3 and "loss" in row:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        files = {"dev": folder / "dev.jsonl", "bundle": tiny_bundle("mlm", pooler=True), "report": report}
+        settings = similar_settings("run.evaluations=1", *given)
+        first = finetune("late-interaction", folder / "train.jsonl", tmp_path / "m", settings=settings, seeds=1,
+                         device="cpu", **files)  # fmt: skip
+        assert not first.finished
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert train(folder, str(tmp_path / "m"), *given).finished
+    assert tuned_differ(tmp_path / "m", tmp_path / "whole") == []
 
 
 @pytest.mark.slow

@@ -87,6 +87,5 @@ def need_single(name: str, example: SimilarityExample) -> None:
     """Raise DataError for an example that is no single text."""
     if example.positives:
         raise DataError(
-            f"{example.place}: {name} learns from single texts, and this is a pair; --column query=NAME reads one of "
-            "its columns alone"
+            f"{example.place}: {name} learns from single texts, and this is a pair; give a file with one text a row"
         )
