@@ -35,7 +35,7 @@ def test_names_that_are_not_utf_8(tmp_path, ending):
 @pytest.mark.parametrize("second", ["b.npy", "b.jsonl", "b.parquet"])
 def test_vectors_of_two_models_are_never_joined(tmp_path, second):
     one, other = save(tmp_path / "a.npy", "f0"), save(tmp_path / second, "f1")
-    with pytest.raises(DataError, match=rf"a\.npy has fingerprint f0 .*{second} f1") as caught:
+    with pytest.raises(DataError, match=rf"a\.npy has fingerprint f0, .*{second} f1") as caught:
         join(one, other)
     assert "embed one of them again" in str(caught.value)
 

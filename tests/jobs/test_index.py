@@ -166,6 +166,21 @@ def test_vectors_that_were_embedded_before(bundle: Bundle, rows: Path, tmp_path:
         assert add_to_index(open_index(tmp_path / ending), rows).there == 6
 
 
+def test_shards_of_vectors_become_one_index(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "COMMIT", 4)  # commits don't end where files do
+    files = []
+    for n, texts in enumerate((TEXTS[:3], [], TEXTS[3:])):
+        source = written(tmp_path / f"{n}.jsonl", [{"id": f"{n}-{m}", "text": text} for m, text in enumerate(texts)])
+        files.append(tmp_path / f"{n}.parquet")
+        embed_file(bundle, source, files[-1], as_="passage")
+    summary = build_index(bundle, files, tmp_path / "idx", vectors=True)
+    assert (summary.documents, summary.passages) == (6, 6)
+    index = open_index(tmp_path / "idx", bundle)
+    for text, vector in zip(TEXTS, bundle.embed(TEXTS, as_="passage"), strict=True):
+        best = index.search_vector(vector, fingerprint=bundle.fingerprint, top_k=1)[0]
+        assert (best.text, best.score) == (text, pytest.approx(1.0, abs=1e-6))
+
+
 def test_vectors_of_cut_texts_say_so(bundle: Bundle, tmp_path: Path) -> None:
     text = written(tmp_path / "long.jsonl", [{"id": 1, "text": "the dog is cute . " * 10}])
     with pytest.warns(AnaumeWarning, match="were cut"):

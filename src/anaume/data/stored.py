@@ -92,10 +92,11 @@ def join(first: StoredVectors, second: StoredVectors) -> StoredVectors:
             return other
     names = f"{first.source} and {second.source}"
     if first.fingerprint != second.fingerprint or first.vectors.shape[1] != second.vectors.shape[1]:
+        sizes = first.vectors.shape[1], second.vectors.shape[1]
+        told = [f" (size {size})" if len(set(sizes)) > 1 else "" for size in sizes]
         raise DataError(
             f"{names} were made by different models or settings and can't be mixed: {first.source} has fingerprint "
-            f"{first.fingerprint} (size {first.vectors.shape[1]}), {second.source} {second.fingerprint} "
-            f"(size {second.vectors.shape[1]}); embed one of them again"
+            f"{first.fingerprint}{told[0]}, {second.source} {second.fingerprint}{told[1]}; embed one of them again"
         )
     metadata = {key: value for key, value in first.metadata.items() if second.metadata.get(key) == value}
     precisions = {first.metadata.get("precision"), second.metadata.get("precision")}

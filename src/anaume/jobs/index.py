@@ -11,7 +11,7 @@ from typing import Any
 from anaume.bundle import Bundle
 from anaume.data import STDIN, read_rows
 from anaume.errors import DataError, SettingsError
-from anaume.jobs.index_vectors import StoredPassages, read_vector_files
+from anaume.jobs.index_vectors import StoredPassages
 from anaume.jobs.progress import progress_bar
 from anaume.jobs.sources import scan_sources
 from anaume.search.documents import Document, Survey, read_documents
@@ -185,8 +185,10 @@ def _documents(
 ) -> tuple[Documents, StoredPassages | None]:
     """Return what reads the documents of files, as often as it is called; and their vectors, where they have them."""
     if vectors:
-        held, stored = read_vector_files(bundle, record, paths, id_column=id_column, column=reading.get("column"))
-        return lambda: iter(held), stored
+        stored = StoredPassages(
+            bundle=bundle, record=record, paths=paths, id_column=id_column, column=reading.get("column")
+        )
+        return stored.documents, stored
     if STDIN in map(str, paths):
         held = list(read_documents(read_rows(paths, **reading), id_column=id_column))
         return lambda: iter(held), None
