@@ -163,7 +163,9 @@ def test_no_vector_of_a_text_and_it_is_said_what_to_use(late: anaume.Bundle, tmp
             embed(["a"])
     with pytest.raises(SettingsError, match="for one vector a text train with anaume finetune similarity"):
         anaume.Index.create(tmp_path / "idx", late)
-    assert not (tmp_path / "idx").exists()
+    with pytest.raises(SettingsError, match="makes a vector a token"):
+        anaume.export_bundle(late, tmp_path / "static", to="static", texts=TEXTS)
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(SettingsError, match=r"as_ must be one of query, passage; got 'document'"):
         late.token_embeddings(["a"], as_="document")
     with pytest.raises(SettingsError, match=r"a vector a token needs a bundle trained for it \(anaume finetune late-i"):
