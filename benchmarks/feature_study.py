@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from anaume.bundle import Bundle
 from anaume.config import HeadLayers
-from anaume.training.finetune import finetune_examples
-from anaume.training.finetune_settings import ProbeSettings
-from anaume.training.frozen import FrozenEncoder
-from anaume.training.scoring import HeldOutExamples
+from anaume.training.finetuning.finetune import finetune_examples
+from anaume.training.finetuning.frozen import FrozenEncoder
+from anaume.training.finetuning.scoring import HeldOutExamples
+from anaume.training.finetuning.settings import ProbeSettings
 from benchmarks.finetune_data import SETS, drawn
 from benchmarks.finetune_sides import Line, opened
 from benchmarks.kept import KeptRows, circumstances, refuse_changed

@@ -18,11 +18,11 @@ from anaume.config import EmbeddingConfig
 from anaume.engines import Precision
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask
-from anaume.training.finetune import finetune_examples
-from anaume.training.finetune_settings import FinetuneSettings
+from anaume.training.finetuning.finetune import finetune_examples
+from anaume.training.finetuning.scoring import HeldOutExamples
+from anaume.training.finetuning.settings import FinetuneSettings
+from anaume.training.finetuning.tuned_model import as_dtype, tuned_model
 from anaume.training.records import METRICS, read_lines
-from anaume.training.scoring import HeldOutExamples
-from anaume.training.tuned_model import as_dtype, tuned_model
 from benchmarks import finetune_made, finetune_trainer
 from benchmarks.finetune_data import SETS, drawn, fitted
 from benchmarks.finetune_trainer import Peer

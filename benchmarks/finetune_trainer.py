@@ -23,7 +23,7 @@ from anaume.data import atomic_file
 from anaume.errors import SettingsError
 from anaume.tasks.features import IGNORED, Features, Ragged
 from anaume.tasks.registry import AnyTask
-from anaume.training.finetune_settings import FinetuneSettings
+from anaume.training.finetuning.settings import FinetuneSettings
 from benchmarks.hf_trainer import last_checkpoint, watched
 
 _MODELS = {

@@ -25,7 +25,7 @@ from anaume.bundle.parts import BundleParts
 from anaume.config import EmbeddingConfig
 from anaume.data import atomic_file, open_corpus
 from anaume.tokenization import Tokenizer
-from anaume.training.start import build_model, longest_row, resolve
+from anaume.training.pretraining.start import build_model, longest_row, resolve
 from benchmarks import harness, sitting, study
 from benchmarks.corner_page import BESIDE, CORNERS, beside, make_page, shared
 from benchmarks.probes import FULL, QUICK, Scored, Size, baselines, probe

@@ -15,7 +15,7 @@ from anaume.bundle import Bundle
 from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig
 from anaume.model import Bert, generate_random_mask
 from anaume.tokenization import Tokenizer
-from anaume.training.objective import PretrainLoss, Targets
+from anaume.training.pretraining.objective import PretrainLoss, Targets
 from benchmarks import harness
 
 WORDS = [f"{a}{b}" for a in ("ka", "sa", "ta", "na", "ha", "ma", "ya", "ra") for b in ("ri", "no", "shi", "to", "ku")]

@@ -16,7 +16,7 @@ import torch
 from anaume.bundle import Bundle
 from anaume.data import open_corpus
 from anaume.data.corpus.stream import RowStream, SpecialIds
-from anaume.training.evaluation import Evaluator
+from anaume.training.pretraining.evaluation import Evaluator
 from benchmarks import corpora, harness, scores, sitting
 from benchmarks.minutes_page import median_of
 from benchmarks.rates import Rates, machine

@@ -19,8 +19,8 @@ from typing import Any
 from anaume.checks.machine import describe_machine
 from anaume.data import atomic_file
 from anaume.training import PretrainSettings
+from anaume.training.pretraining.start import BATCH_ROWS
 from anaume.training.records import read_lines
-from anaume.training.start import BATCH_ROWS
 from benchmarks import harness
 from benchmarks.harness import Peer
 

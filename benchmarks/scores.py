@@ -11,7 +11,7 @@ from anaume.bundle import Bundle
 from anaume.data import open_corpus
 from anaume.data.corpus.stream import PretrainBatch, RowStream, SpecialIds
 from anaume.training import PretrainSettings
-from anaume.training.evaluation import Evaluator, HeldOut
+from anaume.training.pretraining.evaluation import Evaluator, HeldOut
 from benchmarks.corpora import held_out_texts
 from benchmarks.held_words import HeldWords, cut_passages
 from benchmarks.study import Row

@@ -13,8 +13,8 @@ from anaume.bundle import Bundle
 from anaume.data.labelled import SimilarityExample, read_labelled
 from anaume.errors import AnaumeWarning
 from anaume.tasks.retrieval import nearest_rows
-from anaume.training.finetune import finetune_examples
-from anaume.training.finetune_settings import FinetuneSettings
+from anaume.training.finetuning.finetune import finetune_examples
+from anaume.training.finetuning.settings import FinetuneSettings
 from benchmarks.jobs import Job, Line
 from benchmarks.similarity_data import retrieval_set
 from benchmarks.sources import public_data

@@ -20,8 +20,8 @@ from anaume.checks.overlap import OverlapFinder
 from anaume.config import PoolingMethod
 from anaume.data.labelled import SimilarityExample, read_labelled
 from anaume.errors import AnaumeWarning
-from anaume.training.finetune import finetune_examples
-from anaume.training.finetune_settings import SimilaritySettings
+from anaume.training.finetuning.finetune import finetune_examples
+from anaume.training.finetuning.settings import SimilaritySettings
 from benchmarks import corpora, finetune_made, harness, scores
 from benchmarks import study as pretraining
 from benchmarks.jobs import Job, JobStudy, Line

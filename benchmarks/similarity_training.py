@@ -21,8 +21,8 @@ from anaume.bundle import Bundle, find_bundle
 from anaume.data.labelled import SimilarityExample, read_labelled
 from anaume.engines import Precision
 from anaume.errors import AnaumeWarning
-from anaume.training.finetune import finetune_examples
-from anaume.training.finetune_settings import SimilaritySettings
+from anaume.training.finetuning.finetune import finetune_examples
+from anaume.training.finetuning.settings import SimilaritySettings
 from benchmarks import finetune_made, harness
 from benchmarks.hf_trainer import last_checkpoint, watched
 from benchmarks.jobs import Job, JobStudy, Line

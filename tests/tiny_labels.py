@@ -13,7 +13,7 @@ import safetensors.torch
 from numpy.typing import NDArray
 
 from anaume.data.labelled import TextExample
-from anaume.training.finetune_settings import FinetuneSettings
+from anaume.training.finetuning.settings import FinetuneSettings
 
 WORDS = "dog cat bank river cute open closed".split()  # noqa: SIM905
 

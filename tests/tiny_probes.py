@@ -8,7 +8,7 @@ from typing import Any
 
 from anaume.bundle import Bundle
 from anaume.config import EmbeddingConfig, HeadConfig
-from anaume.training.finetune_settings import ProbeSettings
+from anaume.training.finetuning.settings import ProbeSettings
 from tiny_bundles import tiny_parts
 
 ANIMALS, PLACES = ("dog", "cat"), ("bank", "river")

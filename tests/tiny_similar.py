@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from anaume.data.labelled import SimilarityExample
-from anaume.training.finetune import FinetuneReport, finetune
-from anaume.training.finetune_settings import SimilaritySettings
+from anaume.training.finetuning.finetune import FinetuneReport, finetune
+from anaume.training.finetuning.settings import SimilaritySettings
 from tiny_labels import TINY_TUNING, class_of, texts, write_table
 from tiny_runs import tiny_bundle
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from anaume.training.finetune import FinetuneReport, finetune
+from anaume.training.finetuning.finetune import FinetuneReport, finetune
 from tiny_labels import tuning_settings, weights_of, write_classes
 from tiny_runs import differing, metrics, tiny_bundle
 

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from anaume.search import Hit, Index, open_index
     from anaume.tokenization import Encoding, Tokenizer, TokenizerRules, VocabularyExtension
     from anaume.training import PretrainResult, PretrainSettings
-    from anaume.training.finetune import FinetuneReport, finetune
-    from anaume.training.finetune_settings import FinetuneSettings
-    from anaume.training.pretrain import pretrain
+    from anaume.training.finetuning.finetune import FinetuneReport, finetune
+    from anaume.training.finetuning.settings import FinetuneSettings
+    from anaume.training.pretraining.pretrain import pretrain
 
 __version__ = "0.1.0"
 
@@ -58,8 +58,8 @@ _HOMES = {
     "EmbeddingConfig": "anaume.config",
     "EncoderConfig": "anaume.config",
     "Encoding": "anaume.tokenization",
-    "FinetuneReport": "anaume.training.finetune",
-    "FinetuneSettings": "anaume.training.finetune_settings",
+    "FinetuneReport": "anaume.training.finetuning.finetune",
+    "FinetuneSettings": "anaume.training.finetuning.settings",
     "HeadConfig": "anaume.config",
     "Hit": "anaume.search",
     "Index": "anaume.search",
@@ -78,7 +78,7 @@ _HOMES = {
     "check_corpus": "anaume.checks",
     "export_bundle": "anaume.exporting.exporting",
     "extend_vocabulary": "anaume.bundle",
-    "finetune": "anaume.training.finetune",
+    "finetune": "anaume.training.finetuning.finetune",
     "generate_random_mask": "anaume.model",
     "import_checkpoint": "anaume.exporting.importing",
     "mlm_loss": "anaume.model",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from anaume.errors import SettingsError
-from anaume.training.linear import is_linear
+from anaume.training.finetuning.linear import is_linear
 from benchmarks import feature_based, feature_page, kept
 from benchmarks.feature_page import LAYERS, PAPER, make_page
 from benchmarks.feature_study import FeatureStudy, Row

@@ -17,8 +17,8 @@ import torch
 from anaume.errors import SettingsError
 from anaume.tasks.comparing import compare
 from anaume.tasks.features import IGNORED
-from anaume.training.scoring import HeldOutExamples
-from anaume.training.tuned_model import tuned_model
+from anaume.training.finetuning.scoring import HeldOutExamples
+from anaume.training.finetuning.tuned_model import tuned_model
 from benchmarks import finetune, finetune_data, finetune_page, finetune_trainer, kept, rates
 from benchmarks.finetune_data import CORE, FURTHER, MADE, drawn
 from benchmarks.finetune_page import make_page

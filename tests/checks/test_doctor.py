@@ -16,8 +16,8 @@ from anaume.checks import describe_forecast, doctor, examine_machine
 from anaume.checks.doctor import EXTRAS, LIBRARIES, NOT_TOLD, Finding
 from anaume.config import EncoderConfig
 from anaume.errors import MissingExtra
-from anaume.training.forecast import Forecast, Pace
-from anaume.training.start import resolve
+from anaume.training.pretraining.forecast import Forecast, Pace
+from anaume.training.pretraining.start import resolve
 from tiny_runs import tiny_settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,8 +19,8 @@ SETS = [part for assignment in TINY for part in ("--set", assignment)]
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure briefly: what is found is looked at elsewhere."""
     monkeypatch.setattr(doctor, "matrix_rates", lambda precisions, seconds: dict.fromkeys(precisions, 100.0))
-    monkeypatch.setattr("anaume.training.measuring.SECONDS", 0.0)
-    monkeypatch.setattr("anaume.training.measuring.LEAST", 1)
+    monkeypatch.setattr("anaume.training.pretraining.measuring.SECONDS", 0.0)
+    monkeypatch.setattr("anaume.training.pretraining.measuring.LEAST", 1)
 
 
 def test_the_machine_alone(run: Run, tmp_path: Path) -> None:

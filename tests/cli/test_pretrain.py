@@ -29,7 +29,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose rate is known without measuring it."""
-    monkeypatch.setattr("anaume.training.ceiling.matrix_rate", lambda precision: 400.0)
+    monkeypatch.setattr("anaume.training.pretraining.ceiling.matrix_rate", lambda precision: 400.0)
 
 
 SETS = [part for assignment in TINY for part in ("--set", assignment)]

@@ -15,8 +15,8 @@ from anaume.data.labelled import TextExample
 from anaume.model import Bert
 from anaume.tasks.features import Features, TaskBatch, torch_target
 from anaume.tasks.registry import task_of_head
-from anaume.training.example_parts import example_part
-from anaume.training.example_work import ExampleLoss
+from anaume.training.finetuning.example_parts import example_part
+from anaume.training.finetuning.example_work import ExampleLoss
 from tiny_bundles import VOCAB, tiny_tokenizer
 from tiny_models import difference, pad_rows
 

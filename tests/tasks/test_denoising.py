@@ -15,7 +15,7 @@ from anaume.errors import DataError, SettingsError
 from anaume.model import Bert
 from anaume.tasks.similarity import Similarity
 from anaume.tasks.similarity.denoising import kept_places
-from anaume.training.example_parts import example_part
+from anaume.training.finetuning.example_parts import example_part
 from tiny_bundles import VOCAB, tiny_tokenizer
 from tiny_labels import texts
 from tiny_models import tiny_bert

@@ -14,8 +14,8 @@ import torch
 from anaume.errors import DataError, SettingsError
 from anaume.training.agreement import require_one_run, require_one_step
 from anaume.training.folder import RESULT, begin_folder
+from anaume.training.pretraining.settings import PretrainSettings
 from anaume.training.ranks import Ranks
-from anaume.training.settings import PretrainSettings
 from anaume.training.state import Progress
 from tiny_runs import tiny_settings
 

@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 
 from anaume.errors import AnaumeWarning, DataError, SettingsError
-from anaume.training.folder import (
-    RESULT,
-    PretrainResult,
-    begin_folder,
-    check_folder,
-    locked,
-    read_result,
-    write_result,
-)
+from anaume.training.folder import RESULT, begin_folder, check_folder, locked
+from anaume.training.pretraining.result import PretrainResult, read_result, write_result
 from tiny_runs import tiny_settings
 
 SOURCE: dict[str, Any] = {"corpus": "c1", "bundle": None, "new_heads": False, "replay": None, "ranks": 2}

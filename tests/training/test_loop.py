@@ -22,7 +22,7 @@ from tiny_corpora import make_corpus
 from tiny_runs import metrics, tiny_settings
 
 NAN = float("nan")
-SETUP = importlib.import_module("anaume.training.pretrain")  # the name is the function's too
+SETUP = importlib.import_module("anaume.training.pretraining.pretrain")  # the name is the function's too
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from anaume.config import HeadConfig
 from anaume.training.optimizer import build_optimizer, set_learning_rate
-from anaume.training.settings import OptimizerSettings
+from anaume.training.pretraining.settings import OptimizerSettings
 from tiny_models import tiny_bert
 
 

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from anaume.training.schedule import learning_rate_factor, mask_rate
-from anaume.training.settings import ObjectiveSettings, ScheduleSettings
+from anaume.training.pretraining.objective import mask_rate
+from anaume.training.pretraining.settings import ObjectiveSettings
+from anaume.training.schedule import learning_rate_factor
+from anaume.training.sections import ScheduleSettings
 
 
 @pytest.mark.parametrize(

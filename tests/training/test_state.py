@@ -16,7 +16,7 @@ from anaume.errors import DataError
 from anaume.model import Bert
 from anaume.training import state
 from anaume.training.optimizer import build_optimizer
-from anaume.training.settings import OptimizerSettings
+from anaume.training.pretraining.settings import OptimizerSettings
 from anaume.training.state import Progress, checkpoints, load_checkpoint, save_checkpoint
 from tiny_models import tiny_bert
 from tiny_runs import differing

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from anaume.checks.doctor import NOT_TOLD, Finding, counted, free_disk, looked, size
-from anaume.training.forecast import Forecast
-from anaume.training.progress import duration
+from anaume.training.pretraining.forecast import Forecast
+from anaume.training.pretraining.progress import duration
 
 
 def describe_forecast(told: Forecast, out: str | Path = ".") -> tuple[Finding, ...]:

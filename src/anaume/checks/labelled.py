@@ -15,7 +15,7 @@ from anaume.data.labelled import Example, read_labelled
 from anaume.errors import DataError, SettingsError
 from anaume.tasks.registry import task_named
 from anaume.tokenization import Tokenizer
-from anaume.training.probing import FEATURES, probed_files
+from anaume.training.finetuning.probing import FEATURES, probed_files
 
 Paths = str | Path | Sequence[str | Path]
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from anaume.data.labelled import Example, QuestionExample, SimilarityExample, TaggedExample, TextExample
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.registry import task_named
-from anaume.training.finetune_settings import FinetuneSettings
-from anaume.training.finetune_start import fitted_on, hold_out
-from anaume.training.similarity import can_be_scored
+from anaume.training.finetuning.settings import FinetuneSettings
+from anaume.training.finetuning.similarity import can_be_scored
+from anaume.training.finetuning.start import fitted_on, hold_out
 
 _FIRST = 1000
 

@@ -21,7 +21,8 @@ from anaume.checks.report import Check, VerifyReport, guarded, verdict
 from anaume.errors import DataError, SettingsError
 from anaume.logs import get_logger
 from anaume.training import PretrainSettings
-from anaume.training.folder import BUNDLE, SETTINGS, read_result, read_source, stored_settings
+from anaume.training.folder import BUNDLE, SETTINGS, read_source
+from anaume.training.pretraining.result import read_result, stored_settings
 from anaume.training.records import JOURNAL, METRICS, read_journal, read_lines
 from anaume.training.state import CHECKPOINTS, checkpoints, read_checkpoint
 

@@ -18,7 +18,7 @@ from anaume.logs import get_logger
 
 if TYPE_CHECKING:
     from anaume.checks import Finding
-    from anaume.training.forecast import Forecast
+    from anaume.training.pretraining.forecast import Forecast
 
 log = get_logger(__name__)
 
@@ -80,7 +80,7 @@ def _doctor(
         if as_json:
             say_json({"machine": [dataclasses.asdict(finding) for finding in machine], "forecast": None})
         return
-    from anaume.training.measuring import VOCAB_SIZE, forecast_run
+    from anaume.training.pretraining.measuring import VOCAB_SIZE, forecast_run
 
     log.info("training a few steps to measure them")
     told = forecast_run(settings, shards, vocab_size=VOCAB_SIZE if vocab_size is None else vocab_size, device=device)

@@ -19,8 +19,8 @@ from anaume.cli.running import INTERRUPTED, command, silent_process
 from anaume.logs import get_logger
 
 if TYPE_CHECKING:
-    from anaume.training.finetune import FinetuneReport
-    from anaume.training.finetune_settings import FinetuneSettings
+    from anaume.training.finetuning.finetune import FinetuneReport
+    from anaume.training.finetuning.settings import FinetuneSettings
 
 log = get_logger(__name__)
 
@@ -100,8 +100,8 @@ def _finetune(
     $ anaume finetune features train.conll --bundle B -o probe --set task.layers=last-four --set task.tagger=bilstm
     $ anaume finetune classification reviews.csv --column text=body --column label=stars --bundle B -o model
     """
-    from anaume.training.finetune import finetune
-    from anaume.training.probing import settings_for
+    from anaume.training.finetuning.finetune import finetune
+    from anaume.training.finetuning.probing import settings_for
     from anaume.training.ranks import launched_rank
 
     kind = settings_for(task)

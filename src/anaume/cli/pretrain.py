@@ -16,7 +16,7 @@ from anaume.logs import get_logger
 
 if TYPE_CHECKING:
     from anaume.training import PretrainResult, PretrainSettings
-    from anaume.training.progress import Landmarks
+    from anaume.training.pretraining.progress import Landmarks
 
 log = get_logger(__name__)
 
@@ -159,8 +159,8 @@ def _train(
     quiet: bool,
 ) -> tuple[PretrainResult, Landmarks, list[str]]:
     from anaume.training import pretrain
-    from anaume.training.folder import stored_settings
-    from anaume.training.progress import Landmarks, shown, stuck
+    from anaume.training.pretraining.progress import Landmarks, shown, stuck
+    from anaume.training.pretraining.result import stored_settings
     from anaume.training.records import METRICS, read_lines
 
     landmarks = Landmarks.of_corpus(shards)
@@ -204,7 +204,7 @@ def _record(result: PretrainResult, landmarks: Landmarks, notes: list[str]) -> d
 
 
 def _show(result: PretrainResult, landmarks: Landmarks) -> None:
-    from anaume.training.progress import duration
+    from anaume.training.pretraining.progress import duration
 
     if result.finished_before:
         say(f"{result.folder} is finished already: nothing to do")

@@ -1,7 +1,7 @@
-"""The run: settings, schedule, state, the loop, pretraining; killed at any step, it goes on as if nothing had been."""
+"""The run, which pretraining/ and finetuning/ share: schedule, state, the loop. Killed, it goes on exactly."""
 
-from anaume.training.folder import PretrainResult
-from anaume.training.pretrain import pretrain
-from anaume.training.settings import PretrainSettings, paper_recipe
+from anaume.training.pretraining.pretrain import pretrain
+from anaume.training.pretraining.result import PretrainResult
+from anaume.training.pretraining.settings import PretrainSettings, paper_recipe
 
 __all__ = ["PretrainResult", "PretrainSettings", "paper_recipe", "pretrain"]

@@ -20,14 +20,12 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from anaume.data import atomic_file
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.training.sections import SettingsTables
-from anaume.training.settings import PretrainSettings
 from anaume.training.state import CHECKPOINTS
 
 SETTINGS, SOURCE, RESULT, BUNDLE = "settings.toml", "run.json", "result.json", "bundle"
@@ -39,38 +37,6 @@ DECIDES = {
     "replay": "another journal to replay",
 }
 """What of run.json must be the same to go on; the rest is told only."""
-
-
-@dataclass(frozen=True)
-class PretrainResult:
-    """How a run ended."""
-
-    folder: Path
-    finished: bool
-    """False: it was asked to stop, saved, and goes on when the same call comes again."""
-    steps: int
-    seconds: float
-    """Spent on it over all sittings."""
-    tokens: int
-    """Real tokens seen."""
-    skipped: int
-    """Steps not applied because something was not finite."""
-    scores: dict[str, float]
-    """Of the last evaluation: held_out_loss (nats a token), held_out_accuracy, ...; empty without held-out text."""
-    scores_before: dict[str, float]
-    """The same before the first step, of a run that continues from a bundle."""
-    finished_before: bool = False
-    """True: the folder held this very run, finished, and nothing was done."""
-
-    @property
-    def bundle(self) -> Path:
-        """Where the trained bundle lies."""
-        return self.folder / BUNDLE
-
-
-def stored_settings(folder: Path) -> PretrainSettings | None:
-    """Return the settings of the pretraining run in `folder`; None where there is no run yet."""
-    return PretrainSettings.read(folder / SETTINGS) if (folder / SETTINGS).exists() else None
 
 
 def check_folder(
@@ -122,7 +88,7 @@ def begin_folder(folder: Path, settings: SettingsTables, source: Mapping[str, An
         half.unlink(missing_ok=True)
     if (folder / SETTINGS).exists():
         return
-    _write_json(folder / SOURCE, source)
+    write_json(folder / SOURCE, source)
     with atomic_file(folder / SETTINGS) as file:  # last: with it the folder is a run
         file.write(settings.to_toml().encode())
 
@@ -155,23 +121,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def read_result(folder: Path) -> PretrainResult | None:
-    """Return how a finished run ended; None for one that is not finished."""
-    path = folder / RESULT
-    if not path.exists():
-        return None
-    try:
-        return PretrainResult(folder=folder, **json.loads(path.read_bytes()), finished_before=True)
-    except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"{path}: can't be read ({error}); delete it to have it made again") from error
-
-
-def write_result(result: PretrainResult) -> None:
-    """Say that the run is finished."""
-    content = {key: value for key, value in asdict(result).items() if key not in ("folder", "finished_before")}
-    _write_json(result.folder / RESULT, content)
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write one of the folder's small files, whole or not at all."""
     with atomic_file(path) as file:
         file.write((json.dumps(content, indent=1) + "\n").encode())

@@ -1,10 +1,10 @@
-"""Learning rate and mask rate as functions of how much of the run has passed, 0 to 1, in steps or in time."""
+"""The learning rate as a function of how much of the run has passed, 0 to 1, in steps or in time."""
 
 from __future__ import annotations
 
 import math
 
-from anaume.training.settings import ObjectiveSettings, ScheduleSettings
+from anaume.training.sections import ScheduleSettings
 
 
 def learning_rate_factor(fraction: float, schedule: ScheduleSettings) -> float:
@@ -19,10 +19,3 @@ def learning_rate_factor(fraction: float, schedule: ScheduleSettings) -> float:
     if schedule.kind == "trapezoid":
         return min(1.0, max(0.0, (1.0 - fraction) / schedule.cooldown))
     return 1.0 - passed
-
-
-def mask_rate(fraction: float, objective: ObjectiveSettings) -> float:
-    """Return the share of pieces to hide when `fraction` of the run has passed."""
-    if objective.mask_rate_end is None:
-        return objective.mask_rate
-    return objective.mask_rate + min(1.0, fraction) * (objective.mask_rate_end - objective.mask_rate)

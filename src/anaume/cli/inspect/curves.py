@@ -23,6 +23,6 @@ def curves(
 
     $ anaume inspect curves run -o curves.pdf
     """
-    from anaume.training.curves import curves as draw
+    from anaume.training.pretraining.curves import curves as draw
 
     say(str(draw(run, out)))

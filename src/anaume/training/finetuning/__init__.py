@@ -1,0 +1,1 @@
+"""Fine-tuning: labelled examples and a bundle become a model of a task."""

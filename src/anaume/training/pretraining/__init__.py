@@ -1,0 +1,1 @@
+"""Pretraining: a corpus becomes a trained bundle."""
