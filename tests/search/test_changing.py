@@ -252,6 +252,20 @@ def test_a_large_index_is_searched_in_parts_and_says_so(many: Index, monkeypatch
     assert "late" in {hit.id for hit in many.search("the old old old dog", top_k=3)}
 
 
+def test_a_large_index_of_copies_is_searched_in_as_many_parts_as_they_make(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "EXACT_UP_TO", 200)
+    monkeypatch.setattr(tuning, "_DRAWN", 8)
+    index = Index.create(tmp_path / "copies", bundle)
+    texts = ["the dog", "my cat likes the river", "money"]
+    index.add([{"id": number, "text": texts[number % 3]} for number in range(600)])
+    assert index.stats().search.endswith("parts of the vectors")
+    (vector,) = bundle.embed(["money"], as_="passage")
+    found = index.search_vector(vector, fingerprint=bundle.fingerprint, top_k=50)
+    assert {hit.text for hit in found} == {"money"}
+
+
 def test_a_condition_that_holds_for_less_is_looked_for_in_more_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "EXACT_UP_TO", 500)
     asked = [tuning.probes_under(8, matching, 4_000) for matching in (4_000, 2_000, 501, 500, 0)]

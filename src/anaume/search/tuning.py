@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ EXACT_UP_TO = 50_000
 RECALL = 0.98
 """Of passages drawn from the index; questions, which lie farther from all of them, find a little less."""
 _IDS_FROM = 10_000  # below, looking through the ids is as fast
+_ALIKE = re.compile(r"could only form (\d+) non-empty clusters")
 _PARTS = f"{VECTOR}_idx"
 _LATE = 5_000  # rows that may wait for an index, found meanwhile by looking through them
 _DRAWN = 128
@@ -89,10 +91,7 @@ def _index_words(table: Any) -> None:
 
 
 def _index_vectors(table: Any, count: int) -> int:
-    from lancedb.index import IvfFlat
-
-    parts = max(1, round(math.sqrt(count)))
-    table.create_index(VECTOR, config=IvfFlat(distance_type="dot", num_partitions=parts))
+    parts = _make_parts(table, max(1, round(math.sqrt(count))))
     drawn = read_lists(table.take_offsets(_spread(count)).select([VECTOR]).to_arrow()[VECTOR])
     exact = [_ids(table.search(vector, vector_column_name=VECTOR).bypass_vector_index()) for vector in drawn]
     probes, recall = max(1, parts // 100), 0.0
@@ -108,6 +107,21 @@ def _index_vectors(table: Any, count: int) -> int:
         f"{count:,}", probes, parts, 100 * recall, _NEIGHBOURS,
     )  # fmt: skip
     return probes
+
+
+def _make_parts(table: Any, parts: int) -> int:
+    """Put the vectors into parts; return how many, fewer where too many vectors are alike for so many."""
+    from lancedb.index import IvfFlat
+
+    try:
+        table.create_index(VECTOR, config=IvfFlat(distance_type="dot", num_partitions=parts))
+    except Exception as error:  # its kind depends on the version
+        possible = _ALIKE.search(str(error))
+        if possible is None or not 0 < int(possible[1]) < parts:
+            raise
+        log.info("many passages are alike: their vectors make %s parts, not %d", possible[1], parts)
+        return _make_parts(table, int(possible[1]))
+    return parts
 
 
 def _ids(search: Any) -> set[int]:
