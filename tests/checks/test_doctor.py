@@ -79,7 +79,7 @@ def test_what_is_not_installed_comes_with_its_install_line(monkeypatch: pytest.M
 def test_extras_and_libraries_are_those_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = {
-        name: tuple(re.split("[><=]", requirement)[0] for requirement in requirements)
+        name: tuple(re.split(r"[\[><=]", requirement)[0] for requirement in requirements)
         for name, requirements in project["optional-dependencies"].items()
         if name not in ("all", "dev", "bench")
     }
