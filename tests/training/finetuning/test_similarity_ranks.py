@@ -30,7 +30,7 @@ if "RANK" in os.environ:
     dist.init_process_group("gloo")
 folder, out, runs = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
 for name, (task, files, assignments) in runs.items():
-    settings = similar_settings("run.steps=8", "run.evaluations=2", "run.batch_rows=7", "run.micro_tokens=60",
+    settings = similar_settings("run.steps=6", "run.evaluations=1", "run.batch_rows=7", "run.micro_tokens=60",
                                 "model.dropout=0.0", "schedule.warmup=0.0", "optimizer.learning_rate=0.0005",
                                 *assignments)
     finetune(task, folder / f"{files}.jsonl", out / name, dev=folder / f"{files}.jsonl", settings=settings, seeds=1,
@@ -68,7 +68,7 @@ def run(folder: Path, out: Path, start: list[str]) -> None:
 
 
 def test_two_processes_follow_one(tmp_path: Path) -> None:
-    """float32, no dropout, the same global batch of an odd number of rows, in parts: within 1e-5 over eight steps."""
+    """float32, no dropout, the same global batch of an odd number of rows, in parts: within 1e-5 over six steps."""
     write_material(tmp_path)
     run(tmp_path, tmp_path / "one", [sys.executable])
     pair = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -76,7 +76,7 @@ def test_two_processes_follow_one(tmp_path: Path) -> None:
     for name in RUNS:
         one, two = (metrics(tmp_path / folder / name / "seed-0") for folder in ("one", "two"))
         assert [row["step"] for row in one] == [row["step"] for row in two]
-        assert sum(row.get("loss", 0.0) > 0.01 for row in one) == 8, name
+        assert sum(row.get("loss", 0.0) > 0.01 for row in one) == 6, name
         for a, b in zip(one, two, strict=True):
             for key in ("loss", "gradient", "dev_loss"):
                 if a.get(key) is not None:
