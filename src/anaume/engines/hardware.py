@@ -32,6 +32,15 @@ def processor_instructions() -> tuple[str, ...]:
     return tuple(name for name, spellings in INSTRUCTIONS.items() if flags.intersection(spellings))
 
 
+def processor_vendor() -> str:
+    """Return who made an x86 processor, by its own word: "AuthenticAMD", "GenuineIntel", ...; "" where nobody tells."""
+    for line in _told().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "vendor_id":
+            return value.strip()
+    return ""
+
+
 def has_bfloat16(device: torch.device) -> bool:
     """Return whether bfloat16 arithmetic is in the device's hardware; emulated, it can be many times slower."""
     if device.type == "cuda":

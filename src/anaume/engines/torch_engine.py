@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anaume.config import EmbeddingConfig
+from anaume.engines.packing import pack, packing_pays
 from anaume.engines.protocol import PRECISIONS, Batch, Precision, Vectors
-from anaume.engines.watching import look, version
+from anaume.engines.watching import Watch
 from anaume.errors import SettingsError
 from anaume.logs import get_logger
 from anaume.model import Bert, EncoderOutput, pool
@@ -139,37 +140,31 @@ class TorchEngine:
         return output
 
     def _eval_twin(self) -> Bert:
+        held = self._twin
+        if held is not None and not held.watch.changed():
+            return held.model
         tensors = list(self._source.parameters())
-        # A shared tensor shows every change by itself; a converted copy is stale once the original has changed.
+        # A shared tensor shows every change by itself; what is converted or packed is stale once the original changed.
         # A model that the caller has made half or double still runs in the precision that was asked for.
         shared = self._dtype == torch.float32 and all(
             tensor.dtype == torch.float32 and tensor.device == self._device for tensor in tensors
         )
-        state = tuple((tensor.data_ptr(), 0 if shared else version(tensor)) for tensor in tensors)
-        held = self._twin
-        if held is not None and held.state == state and (shared or torch.equal(torch.cat(held.looks), held.seen)):
-            return held.model
+        watch = Watch(self._source)
         with torch.inference_mode(False), torch.no_grad():
             # The memo makes the copy keep the caller's parameters and buffers instead of duplicating them.
-            memo = {id(tensor): tensor for tensor in tensors}
-            model = copy.deepcopy(self._source, memo)
-            looks = [] if shared else [look(tensor) for tensor in tensors]
-            seen = torch.cat(looks) if looks else torch.empty(0)
+            model = copy.deepcopy(self._source, {id(tensor): tensor for tensor in tensors})
             if not shared:
                 model = copy.deepcopy(model).to(device=self._device, dtype=self._dtype)
             model.eval()
-        self._twin = _Twin(model, state, looks, seen)
+            if self._device.type == "cpu" and packing_pays(self._dtype):
+                pack(model.encoder)
+        self._twin = _Twin(model, watch)
         return model
 
 
 @dataclass(frozen=True)
 class _Twin:
-    """What the engine runs, and what the caller's tensors were when it was made."""
+    """What the engine runs, and whether the caller's tensors are still what they were when it was made."""
 
     model: Bert
-    state: tuple[tuple[int, int], ...]
-    """Address and version of each tensor."""
-    looks: list[Tensor]
-    """Views of a few places of each of the caller's tensors; none where the tensors are shared."""
-    seen: Tensor
-    """What stood there."""
+    watch: Watch
