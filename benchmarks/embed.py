@@ -217,7 +217,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--long", type=int, default=40, help="long texts")
     parser.add_argument("--calls", type=int, default=40, help="calls with one text, a round")
     parser.add_argument("--stream", type=int, default=100_000, help="texts of the run that measures memory; 0 = none")
-    parser.add_argument("--int8", metavar="BUNDLE", help="an export with --int8, to be measured too")
+    parser.add_argument(
+        "--int8", metavar="BUNDLE", help="an export with --int8 of out/benchmarks/embed/checkpoint, to be measured too"
+    )
     parser.add_argument("--only", metavar="TEXT", help="only rows whose name holds this, and the two references")
     parser.add_argument("--here", action="store_true", help="run all tools in this environment; make none")
     parser.add_argument("--prepare", action="store_true", help="make the environments and exports, and measure nothing")

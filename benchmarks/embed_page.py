@@ -109,7 +109,7 @@ class _Told:
             share, times, cosine = self.share(row, mix), self.ratio(DEFAULT, row, mix.name), self.cosine(row, mix.name)
             lines.append(
                 [
-                    row.name + "".join(f" ({note})" for note in self._notes(row)),
+                    row.name + "".join(f" ({note})" for note in self._notes(row, mix)),
                     f"{len(mix.texts) / seconds:,.0f}",
                     f"{sum(mix.lengths) / seconds:,.0f}",
                     f"{(max(taken) - min(taken)) / seconds:.0%}",
@@ -181,9 +181,11 @@ class _Told:
         goal(f"peak memory of {self.stream:,} texts, over that of {BEST16[0].name}", 0.5, memory, most=True)
         return table(["goal", "wanted", "reached", ""], lines)
 
-    def _notes(self, row: Row) -> list[str]:
+    def _notes(self, row: Row, mix: Mix) -> list[str]:
+        """What the tool chose for this mix; its notes begin with the number of texts."""
         notes: list[str] = (self.run.results.get(f"about {row.name}") or {}).get("notes", [])
-        return notes
+        own = f"{len(mix.texts):,} texts "
+        return [note.removeprefix(own) for note in notes if note.startswith(own)]
 
 
 _PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")

@@ -19,6 +19,8 @@ import numpy as np
 Embed = Callable[[list[str]], Any]
 BATCH_SIZES = (8, 16, 32, 64, 128)
 DEFAULT_BATCH = 32
+FEW = 64
+_SIZES = ", ".join(map(str, BATCH_SIZES))
 TOKENS = 1024  # of a batch, where the batches are ours
 
 
@@ -54,7 +56,7 @@ def sentence_transformers(
     batch_size: int | None = DEFAULT_BATCH,
     file: str | None = None,
 ) -> Embed:
-    """batch_size None = the fastest of `BATCH_SIZES` on 256 of the texts that come first."""
+    """batch_size None = the fastest of `BATCH_SIZES`, chosen for each mix of more than `FEW` texts on 256 of them."""
     library = importlib.import_module("sentence_transformers")
     options: dict[str, Any] = {}
     where = checkpoint
@@ -69,13 +71,14 @@ def sentence_transformers(
         if file is not None:
             options["file_name"] = quantised(where, file)
     model = library.SentenceTransformer(str(where), device="cpu", backend=backend, model_kwargs=options)
-    chosen = [batch_size] if batch_size is not None else []
+    chosen: dict[int, int] = {}
 
     def embed(texts: list[str]) -> Any:
-        if not chosen:
-            chosen.append(_best_batch(model, texts[:256]))
-            notes.append(f"batches of {chosen[0]}, the fastest of {', '.join(map(str, BATCH_SIZES))}")
-        vectors = model.encode(texts, batch_size=chosen[0], show_progress_bar=False, normalize_embeddings=True)
+        size = batch_size or chosen.get(len(texts), DEFAULT_BATCH)
+        if batch_size is None and len(texts) > FEW and len(texts) not in chosen:
+            size = chosen[len(texts)] = _best_batch(model, texts[:256])
+            notes.append(f"{len(texts):,} texts in batches of {size}, the fastest of {_SIZES}")
+        vectors = model.encode(texts, batch_size=size, show_progress_bar=False, normalize_embeddings=True)
         return np.asarray(vectors, dtype=np.float32)
 
     return embed

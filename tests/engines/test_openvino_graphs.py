@@ -171,6 +171,45 @@ def test_a_killed_writer_s_folder_goes_after_an_hour_and_is_never_taken_for_an_e
     assert entries(cache) == ["other", "third"]
 
 
+AT_WORK = """
+import sys, time
+from anaume.config import EmbeddingConfig
+from anaume.engines import openvino_engine, openvino_graphs
+from tiny_graphs import padded_batch
+from tiny_models import tiny_bert
+
+if sys.argv[1] == "slow":  # a graph is being written, and that is said
+    real = openvino_graphs._save
+    openvino_graphs._save = lambda graph, path: (real(graph, path), print("writing", flush=True), time.sleep(60))
+engine = openvino_engine(tiny_bert(), EmbeddingConfig(pooling="mean", normalize=True, max_length=40))
+print(engine.embed(padded_batch(5, 9)).sum(dtype="float64"))
+"""
+
+
+def at_work(how: str) -> subprocess.Popen[str]:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-c", AT_WORK, how], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+@openvino
+def test_processes_that_compile_at_once_and_one_that_is_killed(cache: Path) -> None:
+    killed = at_work("slow")
+    assert killed.stdout is not None
+    assert killed.stdout.readline() == "writing\n"
+    killed.kill()
+    killed.communicate()
+    both = [at_work("as it is") for _ in range(2)]
+    answers = [process.communicate()[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert answers[0] == answers[1] != ""
+    made = [name for name in entries(cache) if not name.startswith(".new-")]
+    assert len(made) == 1
+    assert cached(made[0]) is not None
+    assert len(entries(cache)) == 2  # and what the killed one left, for an hour
+
+
 def test_the_least_recently_used_go_first(cache: Path) -> None:
     for number in range(KEPT):
         keep(f"key{number}", write)
