@@ -53,6 +53,10 @@ def test_help_has_one_line_examples_and_the_common_options(run: Run, verb: list[
     assert max(len(line) for line in done.out.splitlines()) <= 80
 
 
+def test_help_shows_what_stands_in_brackets(run: Run) -> None:
+    assert "anaume[fast]" in run("embed", "--help").out  # unescaped, it would be taken for markup
+
+
 def test_help_and_version_load_nothing_heavy() -> None:
     code = (
         "import sys; from anaume.cli import main; main(['--help']); main(['--version']); main(['embed', '--help']); "

@@ -31,7 +31,7 @@ Pair = Annotated[str | None, typer.Option("--pair", metavar="TEXT", parser=typed
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a picture: .png, .svg or .pdf.")]
 EngineOption = Annotated[
     Literal["auto", "torch", "openvino"],
-    typer.Option("--engine", metavar="NAME", help="auto, torch or openvino (CPUs; pip install 'anaume[fast]')."),
+    typer.Option("--engine", metavar="NAME", help="auto, torch or openvino (CPUs; pip install 'anaume\\[fast]')."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")]
 
