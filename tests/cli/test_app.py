@@ -37,6 +37,21 @@ ALL = [
     ["inspect", "neighbours"],
     ["inspect", "sizes"],
     ["inspect", "curves"],
+    ["fill"],
+    ["finetune"],
+    ["evaluate"],
+    ["predict"],
+    ["mine"],
+    ["index", "build"],
+    ["index", "add"],
+    ["index", "update"],
+    ["index", "delete"],
+    ["index", "migrate"],
+    ["index", "compact"],
+    ["index", "stats"],
+    ["search"],
+    ["export"],
+    ["import"],
 ]
 
 

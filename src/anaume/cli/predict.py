@@ -129,7 +129,7 @@ def _evaluate(
     device: str = "auto",
     verbose: bool = False,
 ) -> None:
-    """Score a fine-tuned model on labelled files, answers that are there already, or vectors (--task).
+    """Score a model on labelled files, answers that are there, or vectors (--task).
 
     Scores are fractions of 1, over all rows at once. Labels that the model does not know are refused. Of --task:
     sts: scored pairs; pairs: pairs of two classes; reranking: queries with positives and negatives; retrieval: a BEIR
