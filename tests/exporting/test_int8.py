@@ -14,6 +14,7 @@ import anaume
 from anaume.bundle import Bundle
 from anaume.config import EmbeddingConfig
 from anaume.data.labelled import TextExample, read_texts
+from anaume.engines import runners
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
 from anaume.exporting.exporting import export_bundle
 from anaume.exporting.int8 import split_texts
@@ -139,18 +140,23 @@ def test_bounds_say_what_is_over() -> None:
 
 
 @pytest.mark.slow
-def test_layers_that_cost_most_stay_in_higher_precision(bundle: Bundle, export: Path, tmp_path: Path) -> None:
-    plain = json.loads((export / "certificate.json").read_text("utf-8"))["int8"]
-    assert plain["kept"] == []
-    held_out = split_texts(TEXTS).held_out
-    rest = cosines(anaume.load(export, precision=plain["rest"]).embed(held_out), bundle.embed(held_out)).mean()
-    # Half of what every layer in int8 loses beyond what everything else does: some must go.
-    bounds = Int8Bounds(mean=(float(rest) + plain["mean"]) / 2, minimum=0.5)
-    found = export_bundle(bundle, tmp_path / "B8", to="openvino", int8=True, texts=TEXTS, bounds=bounds).int8
-    assert found is not None
-    assert 0 < len(found.kept) < found.layers == plain["layers"]
-    assert all(name.startswith("encoder.layers.") for name in found.kept)
-    assert found.mean >= bounds.mean
+def test_layers_that_cost_most_stay_in_higher_precision(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a processor without bfloat16, whose rounding would hide what so small an encoder loses by int8.
+    monkeypatch.setattr(runners, "has_bfloat16", lambda device: False)
+    plain = export_bundle(bundle, tmp_path / "all", to="openvino", int8=True, texts=TEXTS, bounds=LOOSE).int8
+    assert plain is not None
+    assert (plain.rest, plain.kept) == ("float32", ())
+    choosing = split_texts(TEXTS).choosing
+    found = cosines(anaume.load(tmp_path / "all", precision="int8").embed(choosing), bundle.embed(choosing)).mean()
+    # Half of that loss is allowed, on the very texts that choose, which keep a tenth in hand: some layers must go.
+    bounds = Int8Bounds(mean=float((1 + found) / 2 - 0.1) / 0.9, minimum=0.5)
+    kept = export_bundle(bundle, tmp_path / "B8", to="openvino", int8=True, texts=TEXTS, bounds=bounds).int8
+    assert kept is not None
+    assert 0 < len(kept.kept) < kept.layers == plain.layers
+    assert all(name.startswith("encoder.layers.") for name in kept.kept)
+    assert kept.mean > plain.mean
 
 
 def test_int8_is_refused_where_it_was_not_exported(bundle: Bundle, tmp_path: Path) -> None:
