@@ -30,7 +30,7 @@ PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 help:
 	@echo "make demo       set up $(VENV) and run the main job on real text (about 5 minutes, downloads apart)"
 	@echo "make test       set up $(VENV) and run the fast tests (three to five minutes on 2 cores, the setting up apart)"
-	@echo "make test-slow  the slow tests and those on real data (about 13 minutes on 2 cores)"
+	@echo "make test-slow  the slow tests and those on real data (about 15 minutes on 2 cores)"
 	@echo "make check      ruff, mypy --strict, import contracts, docs (half a minute)"
 	@echo "make bench      the benchmarks, into docs/benchmarks/"
 
@@ -42,7 +42,7 @@ test: $(VENV)/.dev
 	@$(PYTEST) --cov --cov-report=term:skip-covered
 
 test-slow: $(VENV)/.dev
-	@echo "Running the slow tests and those on real data: about 13 minutes on 2 cores."
+	@echo "Running the slow tests and those on real data: about 15 minutes on 2 cores."
 	@$(PYTEST) -m "slow or real"
 
 check: $(VENV)/.dev
