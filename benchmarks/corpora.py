@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from anaume.checks.overlap import OverlapFinder
-from anaume.data import atomic_file, prepare_corpus
+from anaume.data import atomic_file
+from anaume.data.corpus import prepare_corpus
 from anaume.data.corpus.units import units
 from anaume.errors import AnaumeWarning, SettingsError, nearest
 from anaume.tokenization import Tokenizer

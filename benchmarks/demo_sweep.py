@@ -1,4 +1,6 @@
-"""Which size, vocabulary and learning rate fill the most blanks after the demo's 150 seconds on two threads.
+"""Which size, vocabulary, learning rate and mask rate fill the most blanks after the demo's 150 seconds on two threads.
+
+One is changed at a time, from a recipe in the middle: all of them together would take more than an hour.
 
 The demo's text, recipe and measure (`anaume.demo.training`): the share of 2,000 held-out blanks, one piece each, whose
 answer is among the first five guesses.
@@ -7,22 +9,28 @@ answer is among the first five guesses.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from anaume.bundle import Bundle
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.demo.training import SETTINGS, floor, score_blanks
 from benchmarks import corpora, harness, sitting
 from benchmarks.rates import Rates, machine
 from benchmarks.study import Row, Study
 
 MINUTES = 2.5
-SIZES = ((2, 128), (2, 192), (3, 192))
-VOCABULARIES = ("own-2000", "own-4000", "own-8000")
-PEAKS = ("1e-3", "2e-3", "4e-3")
-VARIED = ("model.size", "model.hidden_size", "model.num_hidden_layers", "optimizer.learning_rate")
+MIDDLE: dict[str, Any] = {"size": (2, 128), "vocabulary": "own-4000", "peak": "2e-3", "masked": "0.15"}
+CHANGED: dict[str, tuple[Any, ...]] = {
+    "peak": ("1e-3", "4e-3"),
+    "masked": ("0.4",),
+    "size": ((2, 192), (3, 192)),
+    "vocabulary": ("own-2000", "own-8000"),
+}
+VARIED = (
+    *("model.size", "model.hidden_size", "model.num_hidden_layers", "optimizer.learning_rate"),
+    "objective.mask_rate",
+)
 FIXED = tuple(setting for setting in SETTINGS if not setting.startswith(VARIED))
 
 COMMAND = "python -m benchmarks.demo_sweep --rates; python -m benchmarks.demo_sweep -o docs/benchmarks/demo_sweep.md"
@@ -34,18 +42,21 @@ always guessing the five commonest."""
 
 def rows() -> list[Row]:
     """Return the sweep."""
-    return [
-        Row(
-            name=f"{layers}x{width}-{vocabulary.removeprefix('own-')}-{peak}",
-            minutes=MINUTES,
-            settings=(*FIXED, f"optimizer.learning_rate={peak}"),
-            layers=layers,
-            width=width,
-            corpus="demo",
-            tokenizer=vocabulary,
-        )
-        for vocabulary, (layers, width), peak in product(VOCABULARIES, SIZES, PEAKS)
-    ]
+    return [row(**MIDDLE)] + [row(**{**MIDDLE, what: other}) for what, others in CHANGED.items() for other in others]
+
+
+def row(size: tuple[int, int], vocabulary: str, peak: str, masked: str) -> Row:
+    """Return one recipe."""
+    layers, width = size
+    return Row(
+        name=f"{layers}x{width}-{vocabulary.removeprefix('own-')}-{peak}-{masked}",
+        minutes=MINUTES,
+        settings=(*FIXED, f"optimizer.learning_rate={peak}", f"objective.mask_rate={masked}"),
+        layers=layers,
+        width=width,
+        corpus="demo",
+        tokenizer=vocabulary,
+    )
 
 
 def blanks(row: Row, bundle: Bundle, corpus: Path) -> dict[str, Any]:
@@ -78,7 +89,7 @@ def make_page(study: Study) -> str:
         for line in done
     ]
     columns = [
-        "size, vocabulary, highest rate", "steps", "epochs", "training loss", "unigram floor", "top-1", "top-5",
+        "size, vocabulary, highest rate, masked", "steps", "epochs", "training loss", "unigram floor", "top-1", "top-5",
         "over the commonest",
     ]  # fmt: skip
     names = list(dict.fromkeys(row.corpus for row in study.rows))

@@ -23,7 +23,8 @@ import torch
 from anaume.bundle import Bundle
 from anaume.bundle.parts import BundleParts
 from anaume.config import EmbeddingConfig
-from anaume.data import atomic_file, open_corpus
+from anaume.data import atomic_file
+from anaume.data.corpus import open_corpus
 from anaume.tokenization import Tokenizer
 from anaume.training.pretraining.start import build_model, longest_row, resolve
 from benchmarks import harness, sitting, study

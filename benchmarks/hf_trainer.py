@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from anaume.data import atomic_file, open_corpus
+from anaume.data import atomic_file
+from anaume.data.corpus import open_corpus
 from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.errors import SettingsError
 from anaume.tokenization import Tokenizer

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from anaume.bundle import Bundle
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.training.pretraining.evaluation import Evaluator
 from benchmarks import corpora, harness, scores, sitting

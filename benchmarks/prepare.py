@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from anaume.checks.machine import describe_machine
-from anaume.data import prepare_corpus
+from anaume.data.corpus import prepare_corpus
 from anaume.data.corpus.workers import usable_cores
 from anaume.errors import AnaumeWarning
 from anaume.tokenization import Tokenizer

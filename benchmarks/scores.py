@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from anaume.bundle import Bundle
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.data.corpus.stream import PretrainBatch, RowStream, SpecialIds
 from anaume.training import PretrainSettings
 from anaume.training.pretraining.evaluation import Evaluator, HeldOut

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anaume.bundle import Bundle
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.errors import SettingsError
 from anaume.training import PretrainSettings, pretrain
 from anaume.training.records import METRICS, read_lines

@@ -64,6 +64,14 @@ def test_importing_anaume_imports_nothing_heavy() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+def test_opening_a_bundle_imports_no_corpora_and_no_tasks() -> None:
+    later = "anaume.data.corpus.", "anaume.data.labelled", "anaume.tasks.registry", "torch._dynamo"
+    found = f"[name for name in sys.modules if name.startswith({later})]"
+    code = f"import sys, gc, anaume; anaume.Bundle; print({found}, gc.isenabled())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", "True"]
+
+
 def test_the_tokenizer_and_the_data_layer_work_without_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None; "

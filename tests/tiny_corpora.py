@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from anaume.data import CorpusSplit, prepare_corpus
+from anaume.data.corpus import CorpusSplit, prepare_corpus
 from anaume.data.corpus.shards import Shard, ShardCounts, write_shard
 from helpers import make_tokenizer
 

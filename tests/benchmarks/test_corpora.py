@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.errors import SettingsError
 from anaume.tokenization import Tokenizer
 from benchmarks import corpora, debian

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import anaume
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.tokenization import Tokenizer
 from commands import Run
 

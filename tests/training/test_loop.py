@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.errors import DataError
 from anaume.training import loop, pretrain
 from anaume.training.loop import Meter, Run, StepDone, train_step

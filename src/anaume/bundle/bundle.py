@@ -7,33 +7,34 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from anaume.bundle.choosing import EngineName, Engines
-from anaume.bundle.contextual import TokenVectors, token_vectors
+from anaume.bundle.contextual import TokenEmbeddings, TokenVectors, token_vectors
 from anaume.bundle.embedding import EmbedReport, LongPolicy, embed_texts, require_finite
 from anaume.bundle.exported import LONGEST_STATIC, Exported
 from anaume.bundle.find import find_bundle
 from anaume.bundle.fingerprint import vector_fingerprint, weights_fingerprint
-from anaume.bundle.late import TokenEmbeddings, late_ranked, late_task, require_one_vector, token_embeddings
 from anaume.bundle.parts import BundleParts
-from anaume.bundle.predicting import Predicted, predict_examples, predictor
-from anaume.bundle.ranking import Ranked, check_ranker, checked_passages, ranked
 from anaume.bundle.read import read_bundle
 from anaume.bundle.write import write_bundle
 from anaume.config import EmbeddingConfig, EncoderConfig, HeadConfig, HeadKind
 from anaume.data import pad, token_budget_batches
-from anaume.data.labelled import Example
 from anaume.engines import Batch, Engine, Precision, Vectors
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.model import Bert
 from anaume.tasks.fill import Filled, TextScore, fill_blanks, score_text
-from anaume.tasks.late_interaction import LateInteraction
-from anaume.tasks.registry import AnyTask
 from anaume.tokenization import Tokenizer
+
+if TYPE_CHECKING:
+    from anaume.bundle.predicting import Predicted
+    from anaume.bundle.ranking import Ranked
+    from anaume.tasks.registry import AnyTask
+
+# What tasks need is imported where a task is asked for: who embeds would wait a tenth of the start for it.
 
 
 class Bundle:
@@ -268,18 +269,24 @@ class Bundle:
             max_length=self.embedding.max_length,
         )
 
-    @cached_property
+    @property
     def task(self) -> AnyTask:
         """What its head was trained for; a foreign checkpoint's head tells by its class.
 
         Raises SettingsError when it has no such head.
         """
-        return predictor(self.parts)[0]
+        return self._predictor[0]
 
-    @cached_property
+    @property
     def task_length(self) -> int:
         """The longest row its head was trained on, in tokens. Raises SettingsError when it has no such head."""
-        return predictor(self.parts)[1]
+        return self._predictor[1]
+
+    @cached_property
+    def _predictor(self) -> tuple[AnyTask, int]:
+        from anaume.bundle.predicting import predictor
+
+        return predictor(self.parts)
 
     def predict(self, inputs: Sequence[Any]) -> list[Any]:
         """Return a prediction for each input, in order: label, probabilities, coverage, ... as its task has them.
@@ -297,6 +304,9 @@ class Bundle:
 
         warn  False = nothing is warned about: the caller sums up what the reports of many calls say
         """
+        from anaume.bundle.predicting import predict_examples
+        from anaume.data.labelled import Example
+
         task, max_length = self.task, self.task_length
         if isinstance(inputs, str | bytes) or not isinstance(inputs, Sequence):
             raise SettingsError(f"inputs must be a list; got one {type(inputs).__name__}: put it into a list")
@@ -318,6 +328,10 @@ class Bundle:
         cut is in an AnaumeWarning. Raises SettingsError for a bundle without one score of a pair (`anaume finetune
         ranking` and `late-interaction` train one), DataError for what is no text.
         """
+        from anaume.bundle.late import late_ranked
+        from anaume.bundle.ranking import check_ranker, checked_passages, ranked
+        from anaume.tasks.late_interaction import LateInteraction
+
         check_ranker(self.task)
         pairs = checked_passages(query, passages)
         if not pairs:
@@ -339,6 +353,8 @@ class Bundle:
 
     def token_report(self, texts: Sequence[str], *, as_: str = "passage") -> Predicted:
         """As `token_embeddings`, with what the model saw of the texts; nothing is warned about."""
+        from anaume.bundle.late import late_task, token_embeddings
+
         return token_embeddings(
             texts,
             as_,
@@ -416,7 +432,7 @@ class Bundle:
         fingerprint: str,
         warn: bool = True,
     ) -> EmbedReport:
-        require_one_vector(self.parts)
+        self.parts.require_one_vector()
         return embed_texts(
             texts,
             tokenizer=self.tokenizer,

@@ -31,6 +31,18 @@ class TokenVectors:
     """(layers, tokens, hidden_size) float32."""
 
 
+@dataclass(frozen=True)
+class TokenEmbeddings:
+    """The vectors of one text, a token each, as MaxSim compares them."""
+
+    tokens: tuple[str, ...]
+    """Special ones included, the prompt's, and a query's [MASK]s, where it has some."""
+    vectors: Vectors
+    """(tokens, size) float32, each of length 1."""
+    coverage: float
+    """The share of the text that the model saw, 0 to 1."""
+
+
 def token_vectors(
     texts: Sequence[str],
     layers: Sequence[int] | None,

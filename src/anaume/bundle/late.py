@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from anaume.bundle.contextual import TokenEmbeddings
 from anaume.bundle.embedding import checked_texts, require_finite
 from anaume.bundle.parts import BundleParts
 from anaume.bundle.predicting import Predicted, row_logits
 from anaume.bundle.ranking import Ranked
-from anaume.engines import Engine, Vectors
+from anaume.engines import Engine
 from anaume.errors import SettingsError
 from anaume.model import Bert
 from anaume.tasks.features import Features
@@ -23,33 +23,6 @@ from anaume.tasks.similarity.rows import filled_up
 from anaume.tokenization import Tokenizer
 
 ROLES = ("query", "passage")
-
-
-@dataclass(frozen=True)
-class TokenEmbeddings:
-    """The vectors of one text, a token each, as MaxSim compares them."""
-
-    tokens: tuple[str, ...]
-    """Special ones included, the prompt's, and a query's [MASK]s, where it has some."""
-    vectors: Vectors
-    """(tokens, size) float32, each of length 1."""
-    coverage: float
-    """The share of the text that the model saw, 0 to 1."""
-
-
-def is_late(parts: BundleParts) -> bool:
-    """Whether the bundle makes a vector a token."""
-    return any(head.kind == LateInteraction.kind for head in parts.model.head_configs.values())
-
-
-def require_one_vector(parts: BundleParts) -> None:
-    """Raise SettingsError for a bundle that makes a vector a token."""
-    if is_late(parts):
-        raise SettingsError(
-            f"{parts.source or 'this bundle'} makes a vector a token (late interaction), none of a whole text: it "
-            "orders passages (rank, anaume search --rerank, anaume evaluate --task retrieval) and gives "
-            "token_embeddings; for one vector a text train with anaume finetune similarity"
-        )
 
 
 def late_task(task: AnyTask) -> LateInteraction:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from anaume.bundle.record import TrainingRecord
 from anaume.config import EmbeddingConfig
+from anaume.errors import SettingsError
 from anaume.model import Bert
 
 if TYPE_CHECKING:
@@ -91,6 +92,20 @@ class BundleParts:
     """The README.md that was there; what is not ours in it is kept when saving."""
     exported: Exported | None = None
     """What an export has in place of weights; `model` then has settings and shapes, and no storage."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether they make a vector a token (late interaction) and none of a whole text."""
+        return any(head.kind == "late-interaction" for head in self.model.head_configs.values())
+
+    def require_one_vector(self) -> None:
+        """Raise SettingsError for a bundle that makes a vector a token."""
+        if self.is_late:
+            raise SettingsError(
+                f"{self.source or 'this bundle'} makes a vector a token (late interaction), none of a whole text: it "
+                "orders passages (rank, anaume search --rerank, anaume evaluate --task retrieval) and gives "
+                "token_embeddings; for one vector a text train with anaume finetune similarity"
+            )
 
     @classmethod
     def untrained(cls, tokenizer: Tokenizer, model: Bert, embedding: EmbeddingConfig) -> Self:

@@ -22,7 +22,6 @@ from anaume.bundle.weights import StoredTensors, read_safetensors, read_weights,
 from anaume.config import EmbeddingConfig, EncoderConfig
 from anaume.errors import AnaumeError, BundleError, SettingsError
 from anaume.logs import get_logger
-from anaume.tasks.registry import restored_task
 from anaume.tokenization import Tokenizer
 
 logger = get_logger(__name__)
@@ -165,6 +164,10 @@ def _read_own(directory: Path) -> BundleParts:
 
 def _check_tasks(manifest: manifest_format.Manifest, path: Path) -> None:
     """Raise BundleError for a head whose task is not known here, or can't have been trained so."""
+    if not manifest.tasks:
+        return
+    from anaume.tasks.registry import restored_task  # a tenth of a start without tasks
+
     longest = manifest.encoder.max_position_embeddings
     for name, told in manifest.tasks.items():
         if not 2 <= told.max_length <= longest:

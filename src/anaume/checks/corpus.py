@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaume.checks.overlap import Overlap, OverlapFinder
-from anaume.data import STDIN, Document, DocumentReader, Inputs, Layout, Reading, find_inputs, read_rows
+from anaume.data import STDIN, read_rows
+from anaume.data.corpus import Document, DocumentReader, Inputs, Layout, Reading, find_inputs
 from anaume.data.corpus.entropy import unigram_entropy
 from anaume.data.corpus.inputs import Opener, spooled
 from anaume.data.corpus.making import Progress, learn_from_sample

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from anaume.bundle import Bundle
-from anaume.bundle.late import encoder_alone, is_late
+from anaume.bundle.late import encoder_alone
 from anaume.checks.answers import check_answers, check_token_vectors
 from anaume.checks.ecosystem import check_sentence_transformers, check_transformers
 from anaume.checks.report import Check, VerifyReport, guarded
@@ -58,7 +58,7 @@ def _rows(bundle: Bundle, texts: Sequence[str]) -> Iterator[Check]:
         yield Check(2, "same text, same answer", "", "", "not checked", "an export of heads alone gives no vectors")
         return
     encoder = bundle
-    if is_late(bundle.parts):
+    if bundle.parts.is_late:
         yield from guarded(2, "token vectors", lambda: check_token_vectors(bundle, texts))
         encoder = Bundle(encoder_alone(bundle.parts), precision=bundle.precision, device=bundle.device)
     yield from guarded(2, "same text, same answer", lambda: check_answers(encoder, texts))

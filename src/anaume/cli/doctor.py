@@ -60,7 +60,7 @@ def _doctor(
     $ anaume doctor shards --size mini --minutes 15
     """
     from anaume.checks import describe_forecast, examine_machine
-    from anaume.data import open_corpus
+    from anaume.data.corpus import open_corpus
     from anaume.engines import pick_device
 
     if vocab_size is not None and shards is not None:

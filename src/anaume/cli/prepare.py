@@ -17,7 +17,7 @@ from anaume.errors import SettingsError
 from anaume.logs import get_logger
 
 if TYPE_CHECKING:
-    from anaume.data import PrepareSummary
+    from anaume.data.corpus import PrepareSummary
 
 log = get_logger(__name__)
 
@@ -89,7 +89,7 @@ def _prepare(
     $ anaume prepare books/ -o SHARDS --vocab-size 8000
     $ anaume prepare tickets.csv --column body -o SHARDS --bundle my-bundle
     """
-    from anaume.data import prepare_corpus
+    from anaume.data.corpus import prepare_corpus
 
     chosen = {
         "words": words,

@@ -8,7 +8,6 @@ from pathlib import Path
 from anaume.bundle import Bundle
 from anaume.bundle.directory import check_place
 from anaume.bundle.exported import FORMS, Form
-from anaume.bundle.late import require_one_vector
 from anaume.data.labelled import TextExample
 from anaume.errors import SettingsError, nearest
 from anaume.exporting.certificate import Certificate
@@ -53,7 +52,7 @@ def export_bundle(
     if bundle.exported is not None:
         raise SettingsError(f"{bundle.parts.source} is an export itself; export the bundle it was made of")
     if to == "static" or int8:  # both are of one vector a text
-        require_one_vector(bundle.parts)
+        bundle.parts.require_one_vector()
     place = Path(out)
     check_place(place)
     if not overwrite and place.is_dir() and any(place.iterdir()):

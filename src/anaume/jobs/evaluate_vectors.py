@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from anaume.bundle import Bundle
 from anaume.bundle.embedding import EmbedTotals
-from anaume.bundle.late import is_late
 from anaume.data.judged import RetrievalSet, read_retrieval_set
 from anaume.data.labelled import SimilarityExample, read_labelled
 from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
@@ -61,7 +60,7 @@ def evaluate_vectors(
         raise SettingsError(
             f"vectors aren't judged by {task!r}{nearest(task, VECTOR_TASKS)}: {', '.join(VECTOR_TASKS)}"
         )
-    late = is_late(bundle.parts)
+    late = bundle.parts.is_late
     if late:
         refuse_for_late(task, dimensions, whiten)
     if dimensions is not None and not 1 <= dimensions <= bundle.embedding_size:

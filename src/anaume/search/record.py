@@ -11,7 +11,6 @@ from typing import Any, Literal, Self, get_args
 
 from anaume.bundle import Bundle
 from anaume.bundle.find import public_name
-from anaume.bundle.late import require_one_vector
 from anaume.errors import DataError, SettingsError, nearest
 
 Storage = Literal["float32", "int8", "binary"]
@@ -60,7 +59,7 @@ class IndexRecord:
         overlap: int | None = None,
     ) -> Self:
         """Return the record of a new index. Raises SettingsError for wrong settings."""
-        require_one_vector(bundle.parts)
+        bundle.parts.require_one_vector()
         embedding = bundle.embedding
         if storage not in STORAGES:
             raise SettingsError(

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anaume.data import open_corpus, prepare_corpus
 from anaume.data.corpus import documents as documents_module
-from anaume.data.corpus import filling, making
+from anaume.data.corpus import filling, making, open_corpus, prepare_corpus
 from anaume.data.corpus.workers import Workers
 from anaume.errors import AnaumeError, AnaumeWarning, DataError, MissingExtra, SettingsError
 from anaume.tokenization import Tokenizer

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from anaume.checks.corpus import check_corpus
-from anaume.data import DocumentReader, Reading, find_inputs, open_corpus, prepare_corpus, split_sentences
+from anaume.data.corpus import DocumentReader, Reading, find_inputs, open_corpus, prepare_corpus, split_sentences
 from anaume.errors import AnaumeWarning, DataError
 from anaume.tokenization import Tokenizer
 from helpers import public_data

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.model import Bert
 from anaume.tokenization import Tokenizer

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from anaume.config import EncoderConfig
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.errors import SettingsError
 from anaume.tokenization import Tokenizer
 from anaume.training import PretrainSettings

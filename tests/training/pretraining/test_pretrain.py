@@ -429,7 +429,7 @@ def test_a_bundle_of_another_tokenizer_is_refused(corpus: Path, tmp_path: Path) 
 
 def test_documents_of_one_sentence_are_said_before_pairs_are_trained(tmp_path: Path) -> None:
     """NSP-02: a blank line after every sentence made every sentence a document of its own."""
-    from anaume.data import prepare_corpus
+    from anaume.data.corpus import prepare_corpus
     from helpers import make_tokenizer
 
     lines = [f"{a} {b} {c} ." for a in "abcde" for b in "abcde" for c in "ab"]
@@ -448,7 +448,7 @@ def test_documents_of_one_sentence_are_said_before_pairs_are_trained(tmp_path: P
 
 
 def test_without_held_out_text_it_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from anaume.data import prepare_corpus
+    from anaume.data.corpus import prepare_corpus
     from helpers import make_tokenizer
 
     (tmp_path / "text.jsonl").write_text('{"text": "a b c. b c."}\n{"text": "c b a. a."}\n' * 15, "utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.errors import SettingsError
 from anaume.tokenization import Tokenizer
 from anaume.training import PretrainSettings

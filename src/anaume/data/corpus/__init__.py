@@ -8,3 +8,30 @@ shards                                the corpus on disk, mapped into memory
 plans, stream                         rows of tokens, packed or in pairs, without end
 entropy                               what the frequencies of tokens alone are worth
 """
+
+from anaume.data.corpus.documents import LAYOUTS, Document, DocumentReader, Layout, Reading
+from anaume.data.corpus.inputs import Input, Inputs, find_inputs
+from anaume.data.corpus.prepare import prepare_corpus
+from anaume.data.corpus.sentences import guess_language, split_sentences
+from anaume.data.corpus.shards import Corpus, CorpusSplit, Shard, open_corpus
+from anaume.data.corpus.summary import PrepareSummary, SplitSummary
+
+__all__ = [
+    "LAYOUTS",
+    "Corpus",
+    "CorpusSplit",
+    "Document",
+    "DocumentReader",
+    "Input",
+    "Inputs",
+    "Layout",
+    "PrepareSummary",
+    "Reading",
+    "Shard",
+    "SplitSummary",
+    "find_inputs",
+    "guess_language",
+    "open_corpus",
+    "prepare_corpus",
+    "split_sentences",
+]

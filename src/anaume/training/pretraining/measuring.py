@@ -10,7 +10,7 @@ from torch import nn
 
 from anaume.bundle import Bundle
 from anaume.config import EncoderConfig
-from anaume.data import open_corpus
+from anaume.data.corpus import open_corpus
 from anaume.engines import free_memory, pick_device
 from anaume.logs import get_logger
 from anaume.model import training_flops

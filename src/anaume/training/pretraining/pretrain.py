@@ -20,7 +20,7 @@ from anaume.bundle import Bundle
 from anaume.bundle.parts import BundleParts
 from anaume.bundle.record import TrainingRecord, TrainingStage
 from anaume.config import EmbeddingConfig
-from anaume.data import Corpus, CorpusSplit, open_corpus
+from anaume.data.corpus import Corpus, CorpusSplit, open_corpus
 from anaume.data.corpus.stream import SpecialIds
 from anaume.engines import pick_device
 from anaume.errors import AnaumeWarning, SettingsError

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anaume.data import Corpus, open_corpus
+from anaume.data.corpus import Corpus, open_corpus
 from anaume.data.corpus.entropy import unigram_entropy
 from anaume.logs import get_logger
 from anaume.training.pretraining.ceiling import Beginning, Ceiling

@@ -14,7 +14,7 @@ from torch import nn
 
 from anaume.bundle import Bundle
 from anaume.config import EncoderConfig, HeadConfig
-from anaume.data import CorpusSplit
+from anaume.data.corpus import CorpusSplit
 from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.engines import has_bfloat16
 from anaume.errors import AnaumeWarning, SettingsError

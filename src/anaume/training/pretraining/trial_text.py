@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anaume.data import Corpus, CorpusSplit
+from anaume.data.corpus import Corpus, CorpusSplit
 from anaume.data.corpus.shards import Shard
 from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.errors import SettingsError
