@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from anaume.engines import PRECISIONS
 from benchmarks import harness
 from benchmarks.finetune_data import DRAWN, SETS, STARTED_ON, TRAIN
 from benchmarks.finetune_pairs import Difference, Pair, Pairs
 from benchmarks.finetune_sides import BATCH, EPOCHS, Line, Row
-from benchmarks.finetune_study import FinetuneStudy
+from benchmarks.finetune_study import FinetuneStudy, timed_with
 from benchmarks.rates import machine
 
 Table = Mapping[str, Mapping[str, Sequence[Row]]]
@@ -48,8 +47,9 @@ sides alike: they compare the sides, and flatter both."""
 TIMES = """\
 Seconds of training and evaluations on a quiet machine with all its cores: steps x seconds a step + evaluations x
 seconds an evaluation, all kinds measured turn by turn (the last table). anaume scores what it saves once more, in
-float32: that is in its time. Loading, tokenizing and saving are in neither side's. Each side's other precision was
-timed, not scored: packed rows give the ratio of the two sides in one precision, bfloat16 gives the rest."""
+float32: that is in its time. Loading, tokenizing and saving are in neither side's. Of the core data sets each side's
+other precision was timed, not scored: packed rows give the ratio of the two sides in one precision, bfloat16 gives the
+rest."""
 
 POOLED = """\
 What the classifier reads: the pooler over [CLS], as published, or the mean or maximum of a text's vectors; all else as
@@ -203,11 +203,9 @@ def _rates(study: FinetuneStudy, rows: Sequence[Row]) -> str:
 
 
 def _precisions(own: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """Return a row of each side in each precision, by what the page calls it."""
+    """Return a row of each side in each precision that was timed, by what the page calls it."""
     return {
-        f"{SAID[side]}, {precision}": [replace(own[side][0], precision=precision)]
-        for side in ("ours", "trainer")
-        for precision in PRECISIONS
+        f"{SAID[side]}, {row.precision}": [row] for side in ("ours", "trainer") for row in timed_with(own[side][0])
     }
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from anaume.engines import PRECISIONS
 from anaume.errors import SettingsError
-from benchmarks.finetune_data import SETS, drawn
+from benchmarks.finetune_data import FURTHER, SETS, drawn
 from benchmarks.finetune_sides import BATCH, EPOCHS, Line, Row, seconds_a_step, seconds_an_evaluation, steps_of, train
 from benchmarks.kept import PLAN, KeptRows, circumstances, read_plan, refuse_changed, write_plan
 from benchmarks.rates import Rates
@@ -128,10 +128,10 @@ class FinetuneStudy:
         return max(1, math.floor((whole - evaluations) / step))
 
     def measure_rates(self, rows: Sequence[Row], *, rounds: int, seconds: float, fresh: bool = False) -> None:
-        """Measure, turn by turn, what a step and an evaluation take both sides in both precisions, where not known."""
-        timed = [replace(other, precision=one) for row in rows for other in (row, row.trainer) for one in PRECISIONS]
+        """Measure, turn by turn, what a step and an evaluation take both sides, where not known."""
+        timed = [one for row in rows for side in (row, row.trainer) for one in timed_with(side)]
         runs: dict[str, Callable[[int, Path], float]] = {row.pace: partial(seconds_a_step, row) for row in timed}
-        runs |= {row.evaluation_pace: partial(seconds_an_evaluation, row) for row in timed}
+        runs |= {row.evaluation_pace: partial(seconds_an_evaluation, row) for row in (*timed, *map(_saved, rows))}
         self.rates.measure(runs, rounds=rounds, seconds=seconds, fresh=fresh)
 
     def _line(self, row: Row) -> Line | None:
@@ -140,7 +140,8 @@ class FinetuneStudy:
 
     def _evaluations(self, row: Row) -> float | None:
         """Return the seconds of a row's evaluations: so many in the run, and ours scores once more what it saves."""
-        rates = [self.rates.seconds(each.evaluation_pace) for each in (*[row] * EPOCHS, *_final(row))]
+        scored = [row] * EPOCHS + ([_saved(row)] if row.side == "ours" else [])
+        rates = [self.rates.seconds(each.evaluation_pace) for each in scored]
         known = [rate for rate in rates if rate is not None]
         if len(known) < len(rates):
             return None
@@ -148,6 +149,11 @@ class FinetuneStudy:
         return (len(drawn(row.data).dev) if line is None else line["dev"]) / BATCH * sum(known)
 
 
-def _final(row: Row) -> list[Row]:
-    """Return the row whose pace our last evaluation has, which is in float32."""
-    return [replace(row, precision="float32")] if row.side == "ours" else []
+def timed_with(row: Row) -> list[Row]:
+    """Return the rows that are timed beside a row: itself; of the core data sets in every precision."""
+    return [row] if row.data in FURTHER else [replace(row, precision=one) for one in PRECISIONS]
+
+
+def _saved(row: Row) -> Row:
+    """Return the row whose pace the evaluation of what was saved has, which is in float32."""
+    return replace(row, precision="float32")
