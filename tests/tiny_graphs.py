@@ -30,6 +30,7 @@ def heads_of_all_kinds() -> dict[str, HeadConfig]:
         "before": HeadConfig(kind="classification", labels=LABELS, layers="second-to-last", pooling="mean"),
         "deep": HeadConfig(kind="classification", labels=LABELS, head_layers=2, pooling="max"),
         "root": HeadConfig(kind="regression", pooling="mean_sqrt"),
+        "late": HeadConfig(kind="late-interaction", size=8),
     }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from anaume.config import EmbeddingConfig, PoolingMethod
-from anaume.engines import EMBED, Batch, GraphEngine, OnnxRunner, OpenVinoRunner, TorchEngine
+from anaume.engines import EMBED, Batch, GraphEngine, OnnxRunner, OpenVinoRunner, TorchEngine, graph_names
 from anaume.engines.graph_engine import Runner
 from anaume.errors import SettingsError
 from anaume.model import Bert
@@ -98,19 +99,29 @@ def test_what_a_graph_would_not_say_is_said_before(runtime: str, tmp_path: Path)
         ours.hidden_states(Batch(ids * 0, mask))
 
 
-@needs("onnxruntime")
-def test_the_file_says_what_it_is_and_has_free_axes() -> None:
+def axes(value: Any) -> list[str | int]:
+    return [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+
+
+def test_every_file_says_what_it_is_and_its_axes_are_free() -> None:
+    """ONX-01: batch and length are names on every input and output, and what the graph gives is what it declares."""
     import onnx
 
     from anaume.engines.graphs import build_graph
 
-    graph = onnx.load_from_string(build_graph(tiny_bert(), CLS, EMBED, {"anaume.graph": EMBED}))
-    onnx.checker.check_model(graph, full_check=True)
-    assert {prop.key: prop.value for prop in graph.metadata_props} == {"anaume.graph": EMBED}
-    for value in graph.graph.input:
-        assert [dim.dim_param for dim in value.type.tensor_type.shape.dim] == ["batch", "length"]
-    assert [value.name for value in graph.graph.input] == ["input_ids", "attention_mask", "token_type_ids"]
-    assert [value.name for value in graph.graph.output] == ["sentence_embedding"]
+    model = tiny_bert(heads_of_all_kinds())
+    torch, batch = TorchEngine(model, CLS, device="cpu"), padded_batch(3, 7)
+    for name in graph_names(model):
+        graph = onnx.load_from_string(build_graph(model, CLS, name, {"anaume.graph": name}))
+        onnx.checker.check_model(graph, full_check=True)
+        assert {prop.key: prop.value for prop in graph.metadata_props} == {"anaume.graph": name}
+        assert [value.name for value in graph.graph.input] == ["input_ids", "attention_mask", "token_type_ids"]
+        assert [axes(value) for value in graph.graph.input] == [["batch", "length"]] * 3
+        (output,) = graph.graph.output
+        assert output.name == ("sentence_embedding" if name == EMBED else "logits")
+        given = torch.embed(batch) if name == EMBED else torch.head_logits(batch, name)
+        free = {0: "batch", 1: "length"} if given.ndim == 3 else {0: "batch"}
+        assert axes(output) == [free.get(axis, size) for axis, size in enumerate(given.shape)], name
 
 
 @needs("onnx", "openvino")
@@ -118,15 +129,22 @@ def test_bfloat16_is_near_and_float32_is_never_less(tmp_path: Path) -> None:
     model = tiny_bert(hidden_size=64)
     batch = padded_batch(5, 9)
     wanted = TorchEngine(model, CLS, device="cpu").embed(batch)
-    rough = engine("openvino", model, CLS, tmp_path, "bfloat16").embed(batch)
+    ours = engine("openvino", model, CLS, tmp_path, "bfloat16")
+    rough = ours.embed(batch)
     assert (rough * wanted).sum(axis=1).min() > 0.99
+    empty = ours.embed(padded_batch(5, 9, empty=True))
+    assert not empty[2].any()  # zeros, and no 0 / 0
+    assert np.isfinite(empty).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_long_rows_and_large_batches(runtime: str, tmp_path: Path) -> None:
-    model = tiny_bert(max_position_embeddings=512)
+    """ONX-01, with vectors and every head."""
+    model = tiny_bert(heads_of_all_kinds(), num_hidden_layers=1, num_attention_heads=1, max_position_embeddings=512)
     ours, torch = engine(runtime, model, CLS, tmp_path), TorchEngine(model, CLS, device="cpu")
     for rows, seq_len in ((1, 511), (1, 512), (64, 512)):
         batch = padded_batch(rows, seq_len)
         assert apart(ours.embed(batch), torch.embed(batch), batch) < BOUND
+        for name in model.head_configs:
+            assert apart(ours.head_logits(batch, name), torch.head_logits(batch, name), batch) < BOUND, name

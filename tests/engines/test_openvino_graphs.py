@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -14,11 +15,11 @@ import pytest
 import torch
 
 from anaume.config import EmbeddingConfig
-from anaume.engines import EMBED, TorchEngine, graph_is_kept, openvino_engine
+from anaume.engines import EMBED, TorchEngine, graph_is_kept, graph_names, openvino_engine, openvino_graphs
 from anaume.engines.graph_cache import GRAPH, KEPT, cache_folder, cached, keep
 from anaume.engines.openvino_graphs import graph_key
 from anaume.errors import MissingExtra, SettingsError
-from tiny_graphs import needs, padded_batch
+from tiny_graphs import heads_of_all_kinds, needs, padded_batch
 from tiny_models import every_head, tiny_bert
 
 MEAN = EmbeddingConfig(pooling="mean", normalize=True, max_length=40)
@@ -90,6 +91,41 @@ def test_a_key_is_of_everything_the_graph_holds() -> None:
         model.heads["mlm"].bias.add_(1.0)  # type: ignore[operator]
     assert graph_key(model, MEAN, EMBED) == base
     assert graph_key(model, MEAN, "mlm") not in keys
+
+
+def written(graph: bytes) -> list[object]:
+    """What a graph computes: its nodes and constants, without the model's weights."""
+    import onnx
+
+    told = onnx.load_from_string(graph).graph
+    nodes: list[object] = [
+        (
+            (node.op_type, *node.input, "->", *node.output),
+            sorted((own.name, onnx.helper.get_attribute_value(own)) for own in node.attribute),
+        )
+        for node in told.node
+    ]
+    return nodes + [
+        (own.name, np.round(onnx.numpy_helper.to_array(own).astype(np.float64), 5).tolist())
+        for own in told.initializer
+        if own.name.startswith("constant_")
+    ]
+
+
+@needs("onnx")
+def test_graphs_that_are_written_otherwise_are_counted() -> None:
+    """Graphs on disk outlive the code that wrote them: where it writes others, _WRITTEN must tell them apart."""
+    from anaume.engines.graphs import build_graph
+
+    digest = hashlib.sha256()
+    for pooling, activation in (("mean", "gelu"), ("cls", "gelu_tanh"), ("max", "relu"), ("mean_sqrt", "gelu")):
+        embedding = EmbeddingConfig(pooling=pooling, normalize=True, max_length=40, include_prompt=pooling == "cls")
+        model = tiny_bert(heads_of_all_kinds(), activation=activation, causal=pooling == "max")
+        for name in graph_names(model):
+            digest.update(repr(written(build_graph(model, embedding, name, {}))).encode())
+    found = (openvino_graphs._WRITTEN, digest.hexdigest()[:16])
+    wanted = (1, "030b5979aee61d8e")
+    assert found == wanted, "graphs.py writes other graphs than it did: count _WRITTEN up, and note both here"
 
 
 @openvino

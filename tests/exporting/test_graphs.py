@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import anaume
 from anaume.bundle import Bundle
-from anaume.config import EmbeddingConfig
+from anaume.bundle.parts import TaskEntry
+from anaume.config import EmbeddingConfig, HeadConfig
 from anaume.engines import EMBED
 from anaume.errors import BundleError, SettingsError
 from anaume.exporting.exporting import export_bundle
@@ -51,6 +54,105 @@ def test_an_export_answers_as_the_bundle_does_wherever_it_lies(form: Any, tmp_pa
     for one, other in zip(predicted, bundle.predict(TEXTS[:3]), strict=True):
         assert one.label == other.label
         assert np.allclose(list(one.probabilities.values()), list(other.probabilities.values()), atol=1e-5)
+
+
+QUESTION = ("which bank ?", "the bank of the river is open and the cat is cute")
+INPUTS: dict[str, list[Any]] = {
+    "classification": ["my dog", ("my dog", "the bank"), ""],
+    "multi-label": ["my dog", "the river is open", "my dog is cute and " * 6],
+    "regression": ["my dog", ("my dog", "the bank")],
+    "ranking": [("my dog", "the bank"), ("my dog", "a cat")],
+    "ner": [["my", "dog", "is", "cute"], ["the", "bank"]],
+    "question-answering": [QUESTION],
+    "multiple-choice": [("my dog", ["a cat and your river", "the bank", "cute ?"])],
+}
+HEADS = {
+    **every_head(),
+    "ner": HeadConfig(kind="token-classification", labels=("O", "B-X", "I-X")),
+    "ranking": HeadConfig(kind="regression"),
+    "question-answering": HeadConfig(kind="span"),
+}
+SETTINGS: dict[str, dict[str, Any]] = {"multi-label": {"thresholds": {"a": 0.69, "b": 0.45, "c": 0.5}}}
+
+
+def told(prediction: Any) -> Any:
+    """A prediction's fields, its numbers to four digits."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, float):
+            return pytest.approx(value, abs=1e-4)
+        if isinstance(value, dict):
+            return {key: rounded(own) for key, own in value.items()}
+        return type(value)(map(rounded, value)) if isinstance(value, list | tuple) else value
+
+    return rounded(dataclasses.asdict(prediction))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("task", INPUTS)
+def test_an_export_predicts_what_the_bundle_does_for_every_task(task: str, form: Any, tmp_path: Path) -> None:
+    """ONX-03: labels, thresholds and lengths travel with the graph."""
+    head = HEADS[task]
+    entry = TaskEntry(task=task, max_length=20, settings=SETTINGS.get(task, {}))
+    parts = dataclasses.replace(tiny_parts({head.kind: head}), tasks={head.kind: entry})
+    bundle = Bundle(parts, device="cpu")
+    export_bundle(bundle, tmp_path / "e", to=form)
+    export = anaume.load(tmp_path / "e")
+    assert (export.task.name, export.task.settings(), export.task_length) == (task, bundle.task.settings(), 20)
+    assert export.predict([]) == []
+    ours, wanted = (own.predict_report(INPUTS[task], warn=False).predictions for own in (export, bundle))
+    assert [dataclasses.asdict(one) for one in ours] == [told(one) for one in wanted]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_an_export_of_a_model_in_training_or_in_half_precision_is_float32_without_dropout(
+    dtype: torch.dtype, form: Any, tmp_path: Path
+) -> None:
+    """IMP-08, NUM-06. The place has a name of many alphabets (IMP-11)."""
+    other = EmbeddingConfig(pooling="max", normalize=False, max_length=40)
+    bundle = Bundle(tiny_parts(embedding=other, hidden_dropout=0.5, attention_dropout=0.5), device="cpu")
+    bundle.model.to(dtype).train()
+    place = tmp_path / "モデル v1 (final)"
+    export_bundle(bundle, place, to=form)
+    assert bundle.model.training
+    export = anaume.load(place)
+    wanted = bundle.embed(TEXTS[:4])
+    assert np.abs(export.embed(TEXTS[:4]) - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    assert np.array_equal(export.embed(TEXTS[:4]), export.embed(TEXTS[:4]))
+    assert export.precision == "float32"
+
+
+@pytest.mark.parametrize("form", [*FORMS, "static"])
+def test_no_texts_and_long_texts_are_as_in_any_bundle(form: Any, tmp_path: Path) -> None:
+    """LIM-07, LIM-02: no vectors of the right size, and windows where a text does not fit."""
+    bundle = Bundle(tiny_parts(embedding=UNIT), device="cpu")
+    export_bundle(bundle, tmp_path / "e", to=form)
+    export = anaume.load(tmp_path / "e")
+    none = export.embed_report([])
+    assert (none.vectors.shape, none.vectors.dtype) == ((0, 16), np.float32)
+    assert none.coverage.shape == (0,)
+    long = export.embed_report(["my dog is cute " * 30], long="window")
+    assert (long.cut, long.messages) == (0, ())
+    if form != "static":  # which has no limit
+        wanted = bundle.embed(["my dog is cute " * 30], long="window")
+        assert np.abs(long.vectors - wanted).max() < 1e-5
+
+
+@pytest.mark.parametrize("form", [*FORMS, "static"])
+def test_weights_that_are_no_numbers_and_the_bundle_s_own_place_are_refused(form: Any, tmp_path: Path) -> None:
+    Bundle(tiny_parts(embedding=UNIT), device="cpu").save(tmp_path / "b")
+    bundle = anaume.load(tmp_path / "b", device="cpu")
+    (tmp_path / "link").symlink_to(tmp_path / "b")
+    for place in (tmp_path / "b", tmp_path / "link", tmp_path / "b" / ".." / "b"):
+        with pytest.raises(SettingsError, match=r"is the bundle to be exported.*name another"):
+            export_bundle(bundle, place, to=form, overwrite=True)
+    assert np.array_equal(anaume.load(tmp_path / "b", device="cpu").embed(["a"]), bundle.embed(["a"]))
+    with torch.no_grad():
+        bundle.model.encoder.layers[1].attention_norm.bias[3] = float("nan")  # type: ignore[union-attr, index]
+    with pytest.raises(BundleError, match=r"NaN or infinite values: encoder\.layers\.1\.attention_norm\.bias; go"):
+        export_bundle(bundle, tmp_path / "e", to=form)
+    assert not (tmp_path / "e").exists()
 
 
 @pytest.mark.parametrize("form", FORMS)

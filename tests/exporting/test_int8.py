@@ -16,6 +16,7 @@ from anaume.config import EmbeddingConfig
 from anaume.data.labelled import TextExample, read_texts
 from anaume.engines import runners
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
+from anaume.exporting.certificate import agreement
 from anaume.exporting.exporting import export_bundle
 from anaume.exporting.int8 import split_texts
 from anaume.exporting.int8_certificate import Int8Bounds
@@ -69,6 +70,10 @@ def test_int8_is_a_precision_of_the_export_and_float32_stays_what_it_was(bundle:
     assert not told["over"]
     assert (told["held_out"], told["given"]) == (len(held_out), len(TEXTS))
     assert told["layers"] == 2 * 5  # of each layer: qkv, scores, output, expand, contract
+    together = int8.embed(held_out)[:50]
+    alone = np.concatenate([int8.embed([text]) for text in held_out[:50]])
+    assert told["alone"] == pytest.approx(np.abs(alone - together).max(), abs=2e-3)
+    assert told["neighbours"] == pytest.approx(agreement(wanted, report.vectors).neighbours, abs=0.02)
     assert told["texts_per_second"].keys() >= {"float32", "int8"}
     score = told["score"]
     assert score["pairs"] == len(PAIRS)

@@ -63,6 +63,7 @@ def keep(key: str, write: Callable[[Path], None]) -> Path | None:
         write(temporary / GRAPH)
         sizes = {file.name: file.stat().st_size for file in temporary.iterdir()}
         (temporary / _SIZES).write_text(json.dumps(sizes), "utf-8")
+        _flush(temporary)
         with suppress(OSError):  # another process was faster: its entry is as good
             temporary.rename(folder / key)
         shutil.rmtree(temporary, ignore_errors=True)
@@ -72,6 +73,13 @@ def keep(key: str, write: Callable[[Path], None]) -> Path | None:
         log.info("graphs are not kept, %s can't be written (%s)", folder, str(error).splitlines()[-1])
         return None
     return cached(key)
+
+
+def _flush(folder: Path) -> None:
+    """Bring files to the disk before their folder is renamed: else a power cut leaves one of the right sizes, empty."""
+    for file in folder.iterdir():
+        with file.open("rb+") as handle:
+            os.fsync(handle)
 
 
 def _prune(folder: Path) -> None:

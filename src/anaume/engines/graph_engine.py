@@ -89,9 +89,6 @@ class GraphEngine:
 
     def _check(self, batch: Batch) -> None:
         longest = self._config.max_position_embeddings
-        if batch.token_ids.ndim != 2 or batch.attention_mask.shape != batch.token_ids.shape:
-            shapes = f"{batch.token_ids.shape} and {batch.attention_mask.shape}"
-            raise SettingsError(f"token_ids and attention_mask must be (batch, seq_len), both alike; got {shapes}")
         if batch.token_ids.shape[1] > longest:
             raise SettingsError(
                 f"a row of {batch.token_ids.shape[1]} tokens is longer than the position table, {longest} "

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from anaume.errors import SettingsError
 from anaume.model import EncoderOutput
 
 Precision = Literal["float32", "bfloat16", "int8"]
@@ -20,7 +21,11 @@ Vectors = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded rows, as NumPy arrays: an engine decides where they go."""
+    """Padded rows, as NumPy arrays: an engine decides where they go.
+
+    IDs of other integer types become int64. Raises SettingsError for arrays that are not all (batch, seq_len), and for
+    other types: each engine has its own way to take them, and some would answer.
+    """
 
     token_ids: npt.NDArray[np.int64]
     """(batch, seq_len)"""
@@ -30,6 +35,26 @@ class Batch:
     """(batch, seq_len), None = all zeros."""
     pooling_mask: npt.NDArray[np.bool_] | None = None
     """(batch, seq_len), True = counts in the pooling; None = every real token does."""
+
+    def __post_init__(self) -> None:
+        if self.token_ids.ndim != 2:
+            raise SettingsError(f"token_ids must be (batch, seq_len); got the shape {self.token_ids.shape}")
+        for name, kinds, wanted in (
+            ("token_ids", "iu", "whole numbers"),
+            ("segment_ids", "iu", "whole numbers"),
+            ("attention_mask", "b", "bool, True = real token"),
+            ("pooling_mask", "b", "bool, True = counts in the pooling"),
+        ):
+            values = getattr(self, name)
+            if values is None:
+                continue
+            if values.shape != self.token_ids.shape or values.dtype.kind not in kinds:
+                raise SettingsError(
+                    f"{name} must be {wanted}, of the shape of token_ids, {self.token_ids.shape}; got {values.dtype} "
+                    f"{values.shape}"
+                )
+            if kinds == "iu" and values.dtype != np.int64:
+                object.__setattr__(self, name, values.astype(np.int64))
 
 
 class Engine(Protocol):

@@ -8,8 +8,10 @@ from pathlib import Path
 from anaume.bundle import Bundle
 from anaume.bundle.directory import check_place
 from anaume.bundle.exported import FORMS, Form
+from anaume.bundle.files import some
+from anaume.bundle.weights import not_finite
 from anaume.data.labelled import TextExample
-from anaume.errors import SettingsError, nearest
+from anaume.errors import BundleError, SettingsError, nearest
 from anaume.exporting.certificate import Certificate
 from anaume.exporting.graphs import export_graphs
 from anaume.exporting.int8 import Int8Wanted
@@ -42,10 +44,10 @@ def export_bundle(
                 `anaume.load(out, precision="int8")` takes them
     bounds      of int8: mean and minimum cosine to float32, points of the score; None = 0.995, 0.98, 0.3
     force       keep int8 that is over a bound: the export says so for ever
-    overwrite   replace a bundle or an export that is there
+    overwrite   replace a bundle or an export that is there, but never the bundle itself: an export is no way back to it
 
-    Raises SettingsError for wrong arguments, BundleError for a place where nothing can be saved and for int8 that is
-    over its bounds.
+    Raises SettingsError for wrong arguments, BundleError for a place where nothing can be saved, for weights that are
+    NaN or infinite and for int8 that is over its bounds.
     """
     if to not in FORMS:
         raise SettingsError(f"to must be one of {', '.join(FORMS)}; got {to!r}{nearest(str(to), FORMS)}")
@@ -54,9 +56,18 @@ def export_bundle(
     if to == "static" or int8:  # both are of one vector a text
         bundle.parts.require_one_vector()
     place = Path(out)
+    if bundle.parts.source and place.resolve() == Path(bundle.parts.source).resolve():
+        raise SettingsError(
+            f"{place} is the bundle to be exported: the export would take the place of its weights; name another"
+        )
     check_place(place)
     if not overwrite and place.is_dir() and any(place.iterdir()):
         raise SettingsError(f"{place} holds a bundle already; name another, or overwrite=True (--overwrite)")
+    if broken := not_finite(bundle.model.state_dict()):
+        raise BundleError(
+            f"nothing was exported: these weights hold NaN or infinite values: {some(broken)}; go back to a sound "
+            "checkpoint (the training diverged?)"
+        )
     if int8:
         if to != "openvino":
             raise SettingsError(f"int8 is for OpenVINO: to='openvino' (--to openvino); got {to!r}")
