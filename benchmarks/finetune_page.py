@@ -204,9 +204,7 @@ def _rates(study: FinetuneStudy, rows: Sequence[Row]) -> str:
 
 def _precisions(own: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
     """Return a row of each side in each precision that was timed, by what the page calls it."""
-    return {
-        f"{SAID[side]}, {row.precision}": [row] for side in ("ours", "trainer") for row in timed_with(own[side][0])
-    }
+    return {f"{SAID[side]}, {row.precision}": [row] for side in ("ours", "trainer") for row in timed_with(own[side][0])}
 
 
 # -- cells ------------------------------------------------------------------------------------------------------------
