@@ -269,7 +269,7 @@ def test_the_training_record_travels(tmp_path: Path) -> None:
     record = TrainingRecord.foreign("some-base").then(
         TrainingStage(
             objectives=("mlm", "nsp"),
-            data=({"name": "corpus.txt", "sha256": "ab" * 32, "rows": 10},),
+            data=({"name": "corpus.txt", "sha256": "ab" * 32, "rows": 10}, {"name": "\udc93.txt"}),
             settings={"steps": 5, "rate": 1e-4},
             scores={"loss": [2.5, 0.1]},
             versions={"torch": "2.13"},

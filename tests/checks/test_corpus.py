@@ -102,7 +102,9 @@ def test_wrong_use_is_refused(tmp_path, tokenizer):
     ("counts", "entropy"), [([0, 0], 0.0), ([7], 0.0), ([1, 1, 0], math.log(2)), ([5] * 8, math.log(8))]
 )
 def test_unigram_entropy(counts, entropy):
-    assert unigram_entropy(np.array(counts, dtype=np.int64)) == pytest.approx(entropy)
+    found = unigram_entropy(np.array(counts, dtype=np.int64))
+    assert found == pytest.approx(entropy)
+    assert math.copysign(1.0, found) == 1.0  # "-0.00" would be shown
 
 
 # Overlap with evaluation sets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,18 @@ def test_every_positive_of_a_query_is_left_out_wherever_it_stands(bundle: Bundle
     scores = anaume.similarity(bundle.embed(["dog"]), bundle.embed(["cat", "my  dog", *others]))[0]
     wanted = {text for text, score in zip(others, scores[2:], strict=True) if score <= scores[:2].min()}
     assert set(found.get("dog", [])) == wanted
+
+
+def test_passages_are_read_in_the_encoding_of_the_pairs(bundle: Bundle, pairs: Path, tmp_path: Path) -> None:
+    """DAT-04: the encoding that was asked for holds for every file of the call."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_bytes("".join(f"caf\xe9 {text}\n" for text in texts(30, 7)).encode("latin-1"))
+    with pytest.raises(DataError, match=r"corpus\.txt: line 1, byte 3: not utf-8"):
+        mine_negatives(bundle, pairs, tmp_path / "m.jsonl", corpus=corpus)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnaumeWarning)  # queries without a negative
+        mine_negatives(bundle, pairs, tmp_path / "m.jsonl", corpus=corpus, margin=0.0, encoding="latin-1")
+    assert all(text.startswith("café ") for row in lines(tmp_path / "m.jsonl") for text in row["negatives"])
 
 
 def test_what_does_not_fit_is_refused(bundle: Bundle, pairs: Path, tmp_path: Path) -> None:

@@ -97,8 +97,10 @@ def test_a_model_s_loss_is_that_of_its_logits() -> None:
 
 def test_wrong_labels_and_shapes_are_refused() -> None:
     states, table, bias, labels = inputs()
-    with pytest.raises(SettingsError, match=r"label 301 is neither in 0 \.\. 300 nor -100"):
-        token_loss(states, table, bias, torch.full_like(labels, 301))
+    for wrong in (-1, 301, -101):
+        labels[3] = wrong
+        with pytest.raises(SettingsError, match=rf"label {wrong} at \[3\] is neither in 0 \.\. 300 nor -100"):
+            token_loss(states, table, bias, labels)
     with pytest.raises(SettingsError, match=r"labels \(n,\)"):
         token_loss(states, table, bias, labels[:-1])
 

@@ -49,7 +49,8 @@ def json_text(content: Any) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 with LF whatever the locale and the system."""
-    path.write_bytes(text.encode("utf-8"))
+    # What UTF-8 can't hold (parts of a file's name, that is not in it) is written as JSON escapes it.
+    path.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def inside(directory: Path, name: Any, told_by: Path) -> Path:

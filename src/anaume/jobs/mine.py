@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def mine_negatives(
 
     paths      pairs or queries with positives, as `read_similar` takes them (`reading` says how)
     out        a .jsonl file: query, positives, negatives
-    corpus     files of passages (`read_rows`); None = the positives of all queries
+    corpus     files of passages (`read_rows`), in the encoding of `reading`; None = the positives of all queries
     negatives  how many a query gets at most: the nearest that pass
     ranks      first and last rank that is looked at, positives not counted; later ranks are surer to be negatives
     margin     how much less similar (cosine) than the query's farthest positive a negative must be: what is nearer may
@@ -80,7 +81,7 @@ def mine_negatives(
         if not example.positives:
             raise DataError(f"{example.place}: mining needs a query and a positive a row")
         positives.setdefault(example.text, {}).update(dict.fromkeys(example.positives))
-    passages = _passages(examples, corpus)
+    passages = _passages(examples, corpus, {name: reading[name] for name in ("encoding", "errors") if name in reading})
     total = len(passages) + len(positives) + sum(map(len, positives.values()))
     with progress_bar("embedding", total, show=progress) as advance:
 
@@ -130,11 +131,15 @@ def mine_negatives(
     return summary
 
 
-def _passages(examples: Sequence[SimilarityExample], corpus: str | Path | Sequence[str | Path] | None) -> list[str]:
+def _passages(
+    examples: Sequence[SimilarityExample],
+    corpus: str | Path | Sequence[str | Path] | None,
+    reading: Mapping[str, Any],
+) -> list[str]:
     """Return the texts that negatives are looked for among, each once."""
     if corpus is None:
         return list(dict.fromkeys(text for example in examples for text in example.positives))
-    found = list(dict.fromkeys(row.text for row in read_rows(corpus) if row.text.strip()))
+    found = list(dict.fromkeys(row.text for row in read_rows(corpus, **reading) if row.text.strip()))
     if not found:
         raise DataError(f"{corpus}: no passages in it")
     return found

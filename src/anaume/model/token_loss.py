@@ -46,7 +46,10 @@ def token_loss(states: Tensor, table: Tensor, bias: Tensor, labels: Tensor) -> t
     if labels.device.type == "cpu" and not torch.compiler.is_compiling():
         wrong = (labels != IGNORED) & ((labels < 0) | (labels >= len(bias)))
         if wrong.any():
-            raise SettingsError(f"label {int(labels[wrong][0])} is neither in 0 .. {len(bias) - 1} nor {IGNORED}")
+            place = int(wrong.nonzero()[0])
+            raise SettingsError(
+                f"label {int(labels[place])} at [{place}] is neither in 0 .. {len(bias) - 1} nor {IGNORED} (ignored)"
+            )
     if torch.compiler.is_compiling():  # which does as well by itself
         logits = F.linear(states, table, bias)
         one = labels.new_ones(())

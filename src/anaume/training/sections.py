@@ -110,7 +110,7 @@ class SettingsTables(Section):
         """Read a TOML file. Raises SettingsError for a missing or malformed file or a wrong field."""
         try:
             with open(path, "rb") as file:
-                content = tomllib.load(file)
+                content = tomllib.loads(file.read().decode("utf-8-sig"))  # TOML knows no byte-order mark
         except OSError as error:
             raise SettingsError(f"{path}: can't be read: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -50,6 +50,19 @@ def test_berts_own_form(tmp_path, content, expected):
     assert [document.sentences for document in found] == expected
 
 
+# DAT-03 and DAT-02: other separators are no line ends, and a mark is no character, however a corpus is laid out.
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("layout", ["document", "sentences", "lines"])
+def test_only_lf_and_crlf_end_a_line_of_a_corpus(tmp_path, layout, encoding):
+    lines = [f"a{separator}b" for separator in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"]
+    path = tmp_path / "in.txt"
+    path.write_bytes("\r\n".join(lines).encode(encoding))
+    found = list(reader(path, layout=layout))
+    expected = lines if layout == "lines" else ["\n".join(lines)]
+    assert [document.text for document in found] == expected
+    assert found[0].sentences == (tuple(lines) if layout == "sentences" else None)
+
+
 def test_lines_can_be_documents(tmp_path):
     read = reader(put(tmp_path, "One. Two.\n\nThree.\n"), layout="lines")
     assert [document.text for document in read] == ["One. Two.", "Three."]

@@ -275,6 +275,45 @@ def test_killed_at_any_moment_a_run_goes_on_to_the_same_bytes(tmp_path, monkeypa
     assert not Path(f"{out}.partial").exists()
 
 
+def test_texts_tokenised_before_do_no_harm_to_workers(tmp_path, tokenizer):
+    """TRN-06: the tokenizer's threads, processes, and threads again, without a warning of forks or a lock held.
+
+    Nor does TOKENIZERS_PARALLELISM change for the user's other code; a child that the user forks can tokenise too.
+    """
+    code = """
+import os, sys, warnings
+from anaume.data.corpus import prepare_corpus
+from anaume.tokenization import Tokenizer
+tokenizer = Tokenizer.from_directory(sys.argv[1])
+texts = ["time year people. " * 20] * 500
+before = [encoding.token_ids for encoding in tokenizer.encode_batch(texts)]
+warnings.simplefilter("ignore")
+for out in sys.argv[3:]:
+    prepare_corpus(sys.argv[2], out, tokenizer=tokenizer, workers=2)
+    assert [encoding.token_ids for encoding in tokenizer.encode_batch(texts)] == before
+child = os.fork()
+if not child:
+    os._exit([encoding.token_ids for encoding in tokenizer.encode_batch(texts)] != before)
+assert os.waitpid(child, 0)[1] == 0
+assert "TOKENIZERS_PARALLELISM" not in os.environ
+"""
+    tokenizer.save(tmp_path / "tokenizer")
+    folders = [tmp_path / name for name in ("one", "other")]
+    arguments = [tmp_path / "tokenizer", write(tmp_path), *folders]
+    environment = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    prepare(tmp_path / "rows.jsonl", tmp_path / "alone", tokenizer=tokenizer)
+    assert shard_bytes(folders[0]) == shard_bytes(folders[1]) == shard_bytes(tmp_path / "alone")
+
+
 def test_workers_end_with_their_parent(tmp_path, tokenizer):
     code = """
 import sys, time, json
@@ -457,6 +496,20 @@ def test_an_empty_file_among_others_is_counted(tmp_path, tokenizer):
     summary = prepare(folder, tmp_path / "c", tokenizer=tokenizer)
     assert summary.train.documents + summary.held_out.documents == 24
     assert summary.notes == ("documents left out because they are empty: 1",)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_not_utf_8(tmp_path, tokenizer):
+    """Old Japanese names, as archives of their time hold them: of the texts, and of the corpus."""
+    folder = tmp_path / os.fsdecode("日本".encode("cp932"))
+    folder.mkdir()
+    summaries = [prepare(write(folder), folder / "c", tokenizer=tokenizer) for _ in range(2)]
+    assert [summary.finished_before for summary in summaries] == [False, True]
+    (tmp_path / "plain").mkdir()
+    prepare(write(tmp_path / "plain"), tmp_path / "plain" / "c", tokenizer=tokenizer)
+    assert sentences(folder / "c") == sentences(tmp_path / "plain" / "c")
+    (source,) = open_corpus(folder / "c").record["made_from"]["sources"]
+    assert source["name"] == str(folder / "rows.jsonl")
 
 
 @pytest.mark.parametrize("content", ["a", "One sentence only.", "x" * 5_000, "漢" * 5_000])

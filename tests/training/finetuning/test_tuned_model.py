@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 
 from anaume.bundle import Bundle
 from anaume.config import HeadConfig
-from anaume.data.labelled import TextExample
+from anaume.data.labelled import Answer, ChoiceExample, QuestionExample, SimilarityExample, TextExample
 from anaume.errors import SettingsError
 from anaume.model import Bert
 from anaume.tasks.classification import Classification
+from anaume.tasks.registry import TASKS, fit_task
 from anaume.tasks.regression import Regression
+from anaume.training.finetuning.example_work import ExampleLoss, ExampleWork
 from anaume.training.finetuning.tuned_model import learning_scale, trained_parameters, tuned_model
 from anaume.training.optimizer import build_optimizer, set_learning_rate
-from tiny_bundles import tiny_parts
-from tiny_labels import tuning_settings
+from tiny_bundles import tiny_parts, tiny_tokenizer
+from tiny_labels import class_of, texts, tuning_settings, value_of
 from tiny_runs import tiny_bundle
+from tiny_similar import pairs
+from tiny_tags import tagged
 
 TASK = Classification(HeadConfig(kind="classification", labels=("a", "b")))
 
@@ -127,3 +135,57 @@ def test_the_first_token_of_a_causal_bundle_is_no_place_to_read_a_text() -> None
         tuned_model(tuning_settings(), bundle, TASK)
     mean = Classification(HeadConfig(kind="classification", labels=("a", "b"), pooling="mean"))
     assert tuned_model(tuning_settings(), bundle, mean)[0].config.causal
+
+
+LABELLED = [TextExample(text=text, label=class_of(text)) for text in texts(24)]
+PAIRED = [dataclasses.replace(example, pair="the river is closed") for example in LABELLED]
+NEAR = pairs(8)
+TRAINED: list[tuple[str, list[Any], dict[str, Any]]] = [
+    ("classification", LABELLED, {}),
+    ("classification", LABELLED, {"pooling": "mean", "head_layers": 2}),
+    ("pair-classification", PAIRED, {}),
+    ("multi-label", [dataclasses.replace(example, label=(class_of(example.text), "all")) for example in LABELLED], {}),
+    ("regression", [TextExample(text=text, label=value_of(text)) for text in texts(24)], {}),
+    ("ner", [tagged("my dog is cute", "O B-PET O O"), tagged("the bank", "O B-ORG")], {}),
+    (
+        "question-answering",
+        [QuestionExample(id="1", question="my dog", context="the dog is cute", answers=(Answer("dog", 4),))],
+        {},
+    ),
+    ("multiple-choice", [ChoiceExample(question="my dog", options=("is cute", "river"), label=0)], {}),
+    ("ranking", NEAR, {}),
+    ("late-interaction", NEAR, {}),
+    ("similarity", NEAR, {"objective": "in-batch"}),
+    *(("similarity", [SimilarityExample(text=e.text) for e in NEAR], {"objective": o}) for o in ("simcse", "tsdae")),
+    ("similarity", [SimilarityExample(text=e.text, positives=("dog",), label=e.label) for e in LABELLED], {}),
+    ("similarity", [dataclasses.replace(one, label=float(row)) for row, one in enumerate(NEAR)], {}),
+]
+
+
+def test_every_task_is_here() -> None:
+    assert {name for name, _, _ in TRAINED} == set(TASKS)
+
+
+@pytest.mark.parametrize("frozen", ["nothing", "embeddings"])
+@pytest.mark.parametrize(("name", "rows", "options"), TRAINED)
+def test_no_parameter_that_is_trained_is_without_a_gradient(
+    tmp_path: Path, name: str, rows: list[Any], options: dict[str, Any], frozen: str
+) -> None:
+    """NSP-03: what a task does not train is not built, or is frozen: data-parallel training waits for every gradient.
+
+    The bundle has a pooler and a head for masked words, as pretraining leaves them.
+    """
+    settings = tuning_settings(f"model.frozen={frozen}")
+    task = fit_task(TASKS[name], rows, options)
+    model, _ = tuned_model(settings, tiny_bundle("mlm", pooler=True), task)
+    features = task.features(rows, tiny_tokenizer(), 40, learn=True)
+    work = ExampleWork(
+        settings=settings, task=task, features=features, loss=ExampleLoss(model.train(), task), dev=None,
+        folder=tmp_path, device=torch.device("cpu"), pad_id=0,
+    )  # fmt: skip
+    targets = work.targets(list(range(len(features))), 0, 0.0)
+    for part in work.parts(targets):
+        work.loss(part, targets.counts())[0].backward()
+    trained = {name: weight.grad for name, weight in model.named_parameters() if weight.requires_grad}
+    assert [name for name, gradient in trained.items() if gradient is None] == []
+    assert trained

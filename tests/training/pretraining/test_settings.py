@@ -16,8 +16,9 @@ from tiny_runs import tiny_settings
 def test_toml_gives_the_same_settings_back(tmp_path: Path) -> None:
     settings = tiny_settings("run.minutes=0.1", "objective.mask_rate_end=0.05", "data.long_seq_len=32", "run.seed=7")
     path = tmp_path / "run.toml"
-    path.write_text(settings.to_toml(), "utf-8")
-    assert PretrainSettings.read(path) == settings
+    for encoding in ("utf-8", "utf-8-sig"):  # DAT-02: editors write a mark, and TOML knows none
+        path.write_text(settings.to_toml(), encoding)
+        assert PretrainSettings.read(path) == settings
     assert settings.differences(PretrainSettings.read(path)) == []
     assert tomllib.loads(settings.to_toml())["run"]["minutes"] == 0.1
     assert PretrainSettings.from_dict(tomllib.loads(PretrainSettings().to_toml())) == PretrainSettings()

@@ -13,4 +13,4 @@ def unigram_entropy(token_counts: NDArray[np.int64]) -> float:
     """
     counts = token_counts[token_counts > 0].astype(np.float64)
     total = counts.sum()
-    return float(-(counts / total * np.log(counts / total)).sum()) if total else 0.0
+    return float((counts / total * np.log(total / counts)).sum()) if total else 0.0

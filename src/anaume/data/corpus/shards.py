@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -234,7 +235,10 @@ def _map_shard(path: Path) -> tuple[NDArray[Any], ...]:
     import pyarrow as pa
 
     try:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+        # By handle: pyarrow takes no name that is not UTF-8.
+        with open(path, "rb") as handle:
+            mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+        with pa.ipc.open_file(pa.py_buffer(mapped)) as file:
             metadata = file.schema.metadata or {}
             if metadata.get(_FORMAT_KEY) != _FORMAT or file.num_record_batches != 1:
                 raise DataError(f"{path}: is no shard of this version; prepare the corpus again")
@@ -245,7 +249,9 @@ def _map_shard(path: Path) -> tuple[NDArray[Any], ...]:
                 if values.dtype != dtype:
                     raise DataError(f"{path}: column {name!r} is {values.dtype}, expected {np.dtype(dtype)}")
                 views.append(values)
-    except (pa.ArrowException, OSError, KeyError) as error:
+    except DataError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:  # ValueError: an empty file can't be mapped
         raise DataError(f"{path}: can't be read as a shard: {error}; prepare the corpus again") from error
     token_ids, _, sentence_starts, document_starts = views
     for starts, end in ((sentence_starts, len(token_ids)), (document_starts, len(sentence_starts) - 1)):

@@ -74,7 +74,7 @@ class Workspace:
                 raise DataError(f"{self.folder} was begun otherwise: {', '.join(changes)}; {ADVICE}")
         self.clear()
         with atomic_file(noted) as file:
-            file.write(json.dumps(made_from, ensure_ascii=False, indent=1).encode())
+            file.write(_json(made_from))
 
     def clear(self) -> None:
         """Remove everything made so far, the spooled stdin apart."""
@@ -112,7 +112,7 @@ class Workspace:
             with suppress(FileNotFoundError):
                 (self.folder / name).unlink()
         with atomic_file(self.folder / RECORD) as file:
-            file.write(json.dumps(record, ensure_ascii=False, indent=1).encode() + b"\n")
+            file.write(_json(record) + b"\n")
         old = None
         if self.out.exists() and any(self.out.iterdir()):
             old = self.out.with_name(f".anaume-{secrets.token_hex(8)}.old")
@@ -169,3 +169,8 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: can't be read: {error}; {ADVICE}") from error
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    # What UTF-8 can't hold (parts of a file's name, that is not in it) is written as JSON escapes it.
+    return json.dumps(content, ensure_ascii=False, indent=1).encode(errors="backslashreplace")
