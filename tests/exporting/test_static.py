@@ -18,6 +18,7 @@ from anaume.exporting.static import distil
 from commands import Run, runner
 from helpers import public_data
 from tiny_bundles import TEXTS, VOCAB, edit_json, tiny_parts
+from tiny_graphs import needs
 
 UNIT = EmbeddingConfig(pooling="mean", normalize=True, max_length=40, prompts={"query": "q : "})
 
@@ -104,6 +105,24 @@ def test_sentence_transformers_opens_it_with_the_same_numbers(static: Bundle, tm
     ours = static.embed(texts)
     assert np.abs(theirs.encode(texts) - ours).max() < 1e-6
     assert np.abs(theirs.encode(["cat"], prompt_name="query") - static.embed(["cat"], as_="query")).max() < 1e-6
+
+
+@needs("lancedb")
+def test_an_index_is_made_of_it_and_takes_no_vectors_of_the_encoder(
+    bundle: Bundle, static: Bundle, tmp_path: Path
+) -> None:
+    from anaume.search import Index, open_index
+
+    index = Index.create(tmp_path / "i", static)
+    texts = ["my dog is cute", "the bank of the river", "your cat is open"]
+    index.add([{"id": str(number), "text": text} for number, text in enumerate(texts)])
+    found = open_index(tmp_path / "i").search("the river bank of the", top_k=1)[0]  # by the export that it remembers
+    assert (found.id, found.text) == ("1", texts[1])
+    cosine = static.embed(["the river bank of the"], as_="query")[0] @ static.embed(texts[1:2])[0]
+    assert found.score == pytest.approx(float(cosine), abs=1e-6)
+    bundle.save(tmp_path / "b")
+    with pytest.raises(BundleError, match=r"holds vectors of .*index migrate"):
+        open_index(tmp_path / "i", anaume.load(tmp_path / "b", device="cpu"))
 
 
 def test_what_needs_an_encoder_is_refused_with_the_way_out(bundle: Bundle, static: Bundle, tmp_path: Path) -> None:
