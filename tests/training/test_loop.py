@@ -185,6 +185,57 @@ def test_rows_get_fewer_and_longer_in_the_last_part(
     assert shapes == expected + [(step, 2, 32) for step in range(7, 10) for _ in range(2)]
 
 
+def masks_of_a_run(
+    corpus: Path, out: Path, monkeypatch: pytest.MonkeyPatch, *assignments: str
+) -> list[list[tuple[tuple[int, ...], tuple[int, ...]]]]:
+    """What a run of two epochs and more trained: of each step its rows, as they were, and the places hidden in each."""
+    found: list[list[tuple[tuple[int, ...], tuple[int, ...]]]] = []
+    inner = loop._micro_step
+
+    def watched(run: Run, targets: Any, divisors: Any, last: bool) -> Any:
+        if run.progress.step == len(found):
+            found.append([])
+        used = targets.labels >= 0
+        for row, places, labels, chosen in zip(targets.token_ids, targets.positions, targets.labels, used, strict=True):
+            text = row.scatter(0, places[chosen], labels[chosen]).tolist()
+            found[-1].append((tuple(text), tuple(sorted(places[chosen].tolist()))))
+        return inner(run, targets, divisors, last)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_micro_step", watched)
+        pretrain(corpus, out, tiny_settings("run.steps=16", "run.batch_rows=20", *assignments), device="cpu")
+    return found
+
+
+@pytest.mark.parametrize("units", ["pieces", "words"])
+def test_a_run_hides_other_words_in_each_epoch_and_the_same_ones_when_run_again(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, units: str
+) -> None:
+    """MLM-03, in a whole run: fresh masks for a row that comes again, equal ones for the same seed, also in parts."""
+    first, parted, other = (
+        masks_of_a_run(corpus, tmp_path / name, monkeypatch, f"objective.units={units}", *changed)
+        for name, changed in (("a", []), ("b", ["run.micro_rows=7"]), ("c", ["run.seed=1"]))
+    )
+    assert parted == first
+    hidden: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    for text, places in (row for step in first for row in step):
+        hidden.setdefault(text, []).append(places)
+    twice = [masks for text, masks in hidden.items() if len(masks) > 1 and sum(token > 4 for token in text) > 9]
+    assert len(twice) > 50
+    assert sum(masks[0] == masks[1] for masks in twice) < 0.2 * len(twice)
+    alike: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}  # rows of one shape, at one place of the batch
+    for step in first:
+        for place, (text, places) in enumerate(step):
+            alike.setdefault((place, *(token > 4 for token in text)), []).append(places)
+    repeated = [masks for masks in alike.values() if len(masks) > 2]
+    assert len(repeated) > 5
+    assert sum(len(set(masks)) == 1 for masks in repeated) < 0.2 * len(repeated)
+    elsewhere = dict(row for step in other for row in step)
+    shared = [(masks[0], elsewhere[text]) for text, masks in hidden.items() if text in elsewhere]
+    assert len(shared) > 50
+    assert sum(one == another for one, another in shared) < 0.2 * len(shared)
+
+
 def test_dropout_is_a_function_of_seed_step_and_rank() -> None:
     seeds = {loop._dropout_seed(seed, step, rank) for seed in range(5) for step in range(200) for rank in range(4)}
     assert len(seeds) == 5 * 200 * 4
