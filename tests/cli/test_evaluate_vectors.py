@@ -20,7 +20,8 @@ def test_from_the_command_line(run: Run, tiny_bundle_dir: Path, tmp_path: Path) 
     shown = run("evaluate", tiny_bundle_dir, scored, "--task", "sts")
     assert shown.out.splitlines()[0] == (f"spearman  {told['spearman']:.4f}  95 % interval {low:.4f} to {high:.4f}")
     for more, said in (
-        (["--task", "ner"], "predicting needs a head trained for a task"),
+        (["--task", "ner"], "see anaume finetune; its vectors are judged by --task sts, pairs, retrieval, reranking"),
+        ([], "predicting needs a head trained for a task"),
         (["--dimensions", 3], "--positive, --dimensions and --whiten are of vectors"),
         (["--task", "sts", "--against", tiny_bundle_dir], "--against compares what heads predict"),
     ):

@@ -73,7 +73,8 @@ def test_a_build_that_was_broken_off_goes_on(
     monkeypatch.setattr(writing, "embed_documents", breaking)
     with pytest.raises(KeyboardInterrupt):
         build_index(bundle, rows, tmp_path / "idx")
-    assert len(open_index(tmp_path / "idx")) == 4  # it opens, with what was committed
+    with pytest.warns(AnaumeWarning, match="its build is going on, or was broken off, with 4 passages by now"):
+        assert len(open_index(tmp_path / "idx")) == 4  # it opens, with what was committed
     summary = build_index(bundle, rows, tmp_path / "idx")
     assert (summary.documents, summary.there, summary.passages) == (2, 4, 6)
     assert embedded == ["0", "1", "2", "3", "broken off", "4", "5"]  # nothing twice
@@ -114,6 +115,12 @@ def test_another_build_is_refused_naming_what_differs(
             "row 2: field 'id': an id is a text or a whole number",
         ),
         (['{"id": 1, "text": "a", "_score": 1}'], "row 1: has a field '_score', a name the index needs for itself"),
+        (
+            ['{"id": 1, "text": "a", "vector": [1.0], "fingerprint": "x"}'],
+            "row 1: has a field 'vector', a name the index needs for itself; rename it, or, if `anaume embed` wrote "
+            "the file, pass vectors=True (--vectors)",
+        ),
+        (['{"id": 1, "text": "a", "ok": 1, "x": {"y": [Infinity]}}'], "row 1: field 'x' has no form in JSON: Inf"),
     ],
 )
 def test_wrong_rows_are_refused_before_anything_is_made(

@@ -6,6 +6,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def test_conditions_on_fields(index: Index) -> None:
     "where", ["nothing = 3", "lang =", "year = 'abc'", "1 = 1); drop table x", "1 = 1 oops", "lang = 'ja') or (true"]
 )
 def test_a_condition_that_does_not_fit_is_one_line(index: Index, where: str) -> None:
-    with pytest.raises(SettingsError, match=r"fields: id, lang, year") as caught:
+    with pytest.raises(SettingsError, match=r"fields: id, lang \(string\), year \(bigint\)") as caught:
         index.search("the dog", where=where)
     assert where in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -122,7 +123,7 @@ def test_a_condition_that_does_not_fit_is_one_line(index: Index, where: str) -> 
 def test_fields_keep_their_values(bundle: Bundle, tmp_path: Path) -> None:
     index = Index.create(tmp_path / "idx", bundle)
     odd = {"my field": "x", "Year": 1, "a.b": [1, {"c": None}], "text id": True, "mixed": "seven", "n": None}
-    with pytest.warns(AnaumeWarning, match=r"fields that no filter can name: 'a.b'"):
+    with pytest.warns(AnaumeWarning, match="no filter can name: 'a.b'; .* filters see as texts: 'mixed'$"):
         index.add([{"id": "1", "text": "the dog", **odd}, {"id": "2", "text": "a cat", "mixed": 7}])
     assert {hit.id: hit.metadata for hit in index.search("dog")} == {"1": odd, "2": {"mixed": 7}}
     assert ids(index.search("dog", where="`my field` = 'x' and Year = 1 and `text id`")) == ["1"]
@@ -131,6 +132,41 @@ def test_fields_keep_their_values(bundle: Bundle, tmp_path: Path) -> None:
     assert ids(index.search("dog", where="new > 1")) == ["3"]
     with pytest.raises(DataError, match="field 'Year' holds bigint there, and here string"):
         index.add([{"id": "4", "text": "a river", "Year": "many"}])
+    with pytest.warns(AnaumeWarning, match="filters see as texts: 'my field'$"):
+        index.add([{"id": "5", "text": "a bank", "my field": 5}])  # whose column has texts
+    assert ids(index.search("dog", where="`my field` = '5'")) == ["5"]
+
+
+VALUES: dict[str, tuple[Any, ...]] = {
+    "boolean": (True, False),
+    "bigint": (0, -(2**63), 2**63 - 1, 2**53 + 1),
+    "double": (1.5, -0.0, 1e300),
+    "string": ("", "seven", "\0", [1, {"a": None}], {}, 2**70),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), list(combinations_with_replacement(VALUES, 2)))
+def test_values_of_any_two_types_are_kept_and_mixtures_are_told(
+    bundle: Bundle, tmp_path: Path, one: str, other: str
+) -> None:
+    index = Index.create(tmp_path / "idx", bundle)
+    rows = [{"id": str(at), "text": "the dog", "x": x} for at, x in enumerate((*VALUES[one], *VALUES[other], None))]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        index.add(rows)
+    told = [str(warning.message) for warning in caught if "filters see as texts: 'x'" in str(warning.message)]
+    assert len(told) == (one != other and {one, other} != {"bigint", "double"})
+    found = {hit.id: hit.metadata["x"] for hit in index.search("dog", top_k=99)}
+    assert [(type(found[row["id"]]), found[row["id"]]) for row in rows] == [(type(row["x"]), row["x"]) for row in rows]
+
+
+def test_more_than_there_is_may_be_asked_for(index: Index, bundle: Bundle) -> None:
+    everything = ids(index.search("the dog", top_k=100))
+    for many in (101, 2**31, 2**63, 10**30):
+        assert ids(index.search("the dog", top_k=many)) == everything
+        assert set(ids(index.search("the dog", top_k=many, hybrid=True))) == set(everything)
+        vector = bundle.embed(["the dog"])[0]
+        assert ids(index.search_vector(vector, fingerprint=bundle.fingerprint, top_k=many)) == everything
 
 
 def test_what_is_there_unchanged_is_passed_over_and_what_differs_is_refused(index: Index) -> None:
@@ -153,8 +189,8 @@ def test_what_is_there_unchanged_is_passed_over_and_what_differs_is_refused(inde
         ([{"id": "", "text": "a"}], "row 0: field 'id': an id is"),
         ([{"id": "x", "text": "a", "vector": [1]}], "has a field 'vector', a name the index needs"),
         ([{"id": "x", "text": "a", "f": float("nan")}], "field 'f' is nan"),
-        ([{"id": "x", "text": "a", "f": {"g": float("inf")}}], "a field has no form in JSON"),
-        ([{"id": "x", "text": "a", "f": object()}], "a field has no form in JSON: object"),
+        ([{"id": "x", "text": "a", "f": {"g": float("inf")}}], "field 'f' has no form in JSON: Inf"),
+        ([{"id": "x", "text": "a", "f": object()}], "field 'f' has no form in JSON: object"),
         (["a text"], "row 0: expected a mapping"),
     ],
 )
@@ -276,6 +312,11 @@ def test_a_query_that_is_a_vector(index: Index, bundle: Bundle) -> None:
 def test_wrong_searches(index: Index, given: dict[str, Any]) -> None:
     with pytest.raises(SettingsError):
         index.search(**{"query": "the dog", **given})
+
+
+def test_the_empty_one_of_many_queries_is_named(index: Index) -> None:
+    with pytest.raises(SettingsError, match="query 2 of 3 is empty"):
+        index.search_all(["the dog", " ", "a cat"])
 
 
 @pytest.mark.parametrize(

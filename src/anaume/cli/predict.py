@@ -168,13 +168,15 @@ def _evaluate(
     if Path(model).suffix in (".json", ".jsonl") and not Path(model).is_dir():
         _evaluate_answers(model, files, task, against, reading, as_json=as_json)
         return
-    if task is not None:
-        own = open_bundle(model, device=device).task.name
-        if task != own:
-            known = ", ".join(VECTOR_TASKS)
-            raise SettingsError(f"the model was trained for {own}, not for {task!r}; its vectors are judged by {known}")
+    opened, judged_by = open_bundle(model, device=device, precision=precision, engine=engine), ", ".join(VECTOR_TASKS)
+    try:
+        own = opened.task.name
+    except SettingsError as error:
+        raise SettingsError(f"{error}; its vectors are judged by --task {judged_by}") from error
+    if task not in (None, own):
+        raise SettingsError(f"the model was trained for {own}, not for {task!r}; its vectors are judged by {judged_by}")
     evaluation = evaluate_file(
-        open_bundle(model, device=device, precision=precision, engine=engine),
+        opened,
         files,
         against=None if against is None else open_bundle(against, device=device, precision=precision, engine=engine),
         progress=not verbose,

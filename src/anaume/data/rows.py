@@ -175,7 +175,7 @@ class _Chooser:
         hint = " (one column with separators in its name: is it another format?)" if len(names) == 1 else ""
         raise DataError(
             f"{self.source}: none of its columns is called {', '.join(TEXT_COLUMNS[:-1])} or {TEXT_COLUMNS[-1]}{hint}; "
-            f"choose one with column=: {listed(record)}"
+            f"choose one with column= (--column): {listed(record)}"
         )
 
     def _text(self, number: int, record: dict[str, object], name: str) -> str:

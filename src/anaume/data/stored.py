@@ -27,6 +27,7 @@ from anaume.errors import AnaumeWarning, DataError
 # Close enough to be searched together, with a note; int8 and static vectors meet only their own kind.
 _MIXABLE = {"float32", "bfloat16"}
 _HASHED_ROWS = 4096
+_EXPECTED = f"expected the fields {VECTOR!r} and {FINGERPRINT!r}, which `anaume embed` writes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,7 @@ def _read_jsonl(path: Path) -> StoredVectors:
         for number, record in text_records(file, "jsonl", quoting=None, header=True):
             place = f"{path}: row {number}"
             if isinstance(record, str) or VECTOR not in record or not isinstance(record.get(FINGERPRINT), str):
-                raise DataError(f"{place}: expected the fields {VECTOR!r} and {FINGERPRINT!r}")
+                raise DataError(f"{place}: {_EXPECTED}")
             try:
                 vector = np.asarray(record.pop(VECTOR))
             except ValueError as error:
@@ -196,7 +197,7 @@ def _about_jsonl(path: Path) -> tuple[str | None, dict[str, str]]:
             fingerprint = None if isinstance(record, str) else record.get(FINGERPRINT)
             metadata = {} if isinstance(record, str) else record.get(METADATA, {})
             if not isinstance(fingerprint, str) or not isinstance(metadata, dict):
-                raise DataError(f"{path}: row {number}: expected the fields {VECTOR!r} and {FINGERPRINT!r}")
+                raise DataError(f"{path}: row {number}: {_EXPECTED}")
             return fingerprint, metadata
     return None, {}
 

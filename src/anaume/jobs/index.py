@@ -226,7 +226,8 @@ def _summary(index: Index, added: Added, started: float, *, finished_before: boo
 
 def _finished_before(current: Current, was: IndexRecord, record: IndexRecord, sources: str, out: str) -> bool:
     """Whether the index is there as this run would make it; raise DataError when it was begun otherwise."""
-    advice = "`index add` adds to it, --overwrite replaces it"
+    other = was.fingerprint != record.fingerprint
+    advice = f"`index {'migrate` embeds it again' if other else 'add` adds to it'}, --overwrite replaces it"
     changes = was.changes(record)
     if not changes and not (sources and current.sources):
         raise DataError(f"{out} exists, and whether stdin holds what it was built from can't be told; {advice}")

@@ -113,7 +113,11 @@ def mine_negatives(
         if found:
             written.append({"query": query, "positives": list(own), "negatives": found})
     if not written:
-        raise DataError(f"{paths}: no query has a negative within ranks {first} to {last} and the margin {margin}")
+        named = ", ".join(map(str, [paths] if isinstance(paths, str | Path) else paths))
+        raise DataError(
+            f"{named}: no query has a negative within ranks {first} to {last} and the margin {margin}; widen ranks= "
+            "(--ranks), lower margin= (--margin), or give more passages: corpus= (--corpus)"
+        )
     with atomic_file(out) as file:
         for row in written:
             file.write(json_line(row))

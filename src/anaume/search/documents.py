@@ -47,7 +47,10 @@ class Document:
             text = json_line(dict(self.fields)).decode().rstrip("\n")
             json.loads(text, parse_constant=_no_number)
         except (TypeError, ValueError) as error:
-            raise DataError(f"{self.place}: a field has no form in JSON: {error}") from error
+            name = next((name for name, value in self.fields.items() if not _in_json(value)), "")
+            raise DataError(
+                f"{self.place}: field {name!r} has no form in JSON: {error}; leave it out, or make it a text"
+            ) from error
         return text
 
     @cached_property
@@ -106,7 +109,9 @@ def _document(row: Row, column: str | None) -> Document:
     fields = {name: value for name, value in row.fields.items() if name not in (row.column, column)}
     for name, value in fields.items():
         if name in RESERVED or name == ID or _OWN.fullmatch(name):
-            raise DataError(f"{row.place}: has a field {name!r}, a name the index needs for itself; rename it")
+            embedded = name == "vector" and "fingerprint" in fields
+            advice = ", or, if `anaume embed` wrote the file, pass vectors=True (--vectors)" if embedded else ""
+            raise DataError(f"{row.place}: has a field {name!r}, a name the index needs for itself; rename it{advice}")
         if isinstance(value, float) and not math.isfinite(value):
             raise DataError(f"{row.place}: field {name!r} is {value}, which is no number; leave it out")
     text, surrogates = whole_characters(row.text)
@@ -130,6 +135,8 @@ class Survey:
     """Field -> type of its column."""
     unfiltered: set[str] = field(default_factory=set)
     """Fields whose names no filter can name."""
+    mixed: set[str] = field(default_factory=set)
+    """Fields of several types, or of another one than their column's: filters see them as text."""
     _places: dict[str, str] = field(default_factory=dict)
 
     def seen(self, document: Document) -> None:
@@ -150,7 +157,14 @@ class Survey:
             if _UNFILTERED.search(name) or _LONE_SURROGATE.search(name):
                 self.unfiltered.add(name)
                 continue
-            self.kinds[name] = joined_kind(self.kinds.get(name), kind_of(value))
+            self.take(name, kind_of(value))
+
+    def take(self, name: str, kind: Kind) -> None:
+        """Take in that a field has values of this type, too."""
+        before = self.kinds.get(name)
+        self.kinds[name] = joined_kind(before, kind)
+        if before not in (None, kind) and self.kinds[name] == "string":
+            self.mixed.add(name)
 
     def messages(self) -> list[str]:
         """Return what the user must be told, with counts."""
@@ -161,6 +175,10 @@ class Survey:
             told.append(f"{self.surrogates} lone surrogates were read as U+FFFD")
         if self.unfiltered:
             told.append(f"fields that no filter can name: {', '.join(map(repr, sorted(self.unfiltered)))}")
+        if self.mixed:
+            told.append(
+                f"fields of several types, which filters see as texts: {', '.join(map(repr, sorted(self.mixed)))}"
+            )
         return told
 
 
@@ -194,7 +212,16 @@ def as_kind(value: object, kind: Kind) -> object:
         return whole_characters(text)[0]
     if joined_kind(kind, kind_of(value)) != kind:
         raise ValueError(f"{value!r:.40} is no {kind}")
-    return value
+    # Filters see the nearest double; what a hit shows is kept apart, to the last digit.
+    return float(value) if kind == "double" and isinstance(value, int) else value
+
+
+def _in_json(value: object) -> bool:
+    try:
+        json.loads(json_line({"": value}), parse_constant=_no_number)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _no_number(name: str) -> object:

@@ -19,9 +19,9 @@ from anaume.search.fusion import fuse_ranks
 from anaume.search.hits import Hit
 from anaume.search.record import IndexRecord
 from anaume.search.store import said
-from anaume.search.table import OWN
+from anaume.search.table import kinds_of
 from anaume.search.tuning import probes_under, words_indexed
-from anaume.search.vectors import CODES, COLUMNS, SCALE, VECTOR, code_scores, kept, signs, stored_scores, vector_columns
+from anaume.search.vectors import CODES, SCALE, VECTOR, code_scores, kept, signs, stored_scores, vector_columns
 
 POOL = 100
 """Passages that each ranking hands to the fusion, and that a cross-encoder reads, unless more are asked for."""
@@ -149,7 +149,7 @@ def checked_condition(where: str | None, searched: Searched) -> Condition | None
         _one_condition(where)
         matching = searched.table.count_rows(f"({where})")
     except (ValueError, RuntimeError, OSError) as error:
-        names = ["id", *(name for name in searched.table.schema.names if name not in (*OWN, *COLUMNS))]
+        names = ["id", *(f"{name} ({kind})" for name, kind in kinds_of(searched.table).items())]
         reason = " ".join(str(error).split()).removeprefix("Invalid input, ").split(", /")[0]
         raise SettingsError(
             f"the condition {where!r} does not fit {searched.path}: {reason[:200]}; fields: {', '.join(names)}"

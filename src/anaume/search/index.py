@@ -16,7 +16,7 @@ from anaume.bundle import Bundle, EmbedTotals
 from anaume.engines import Precision
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
 from anaume.search.documents import Survey, given_documents
-from anaume.search.finding import Ranker, Searched, by_vector, find
+from anaume.search.finding import POOL, Ranker, Searched, by_vector, find
 from anaume.search.hits import Hit
 from anaume.search.record import IndexRecord, Storage
 from anaume.search.seal import Seal
@@ -213,10 +213,11 @@ class Index:
         searched = self._searched()
         if isinstance(queries, str):
             raise SettingsError("queries must be a list of texts; got one text: put it into a list, or use search")
-        _check_top_k(top_k)
-        for query in queries:
+        top_k = _checked_top_k(top_k, searched)
+        for number, query in enumerate(queries, 1):
             if isinstance(query, str) and not query.strip():
-                raise SettingsError("the query is empty; give it some words")
+                which = f"query {number} of {len(queries)}" if len(queries) > 1 else "the query"
+                raise SettingsError(f"{which} is empty; give it some words")
         vectors = self._embedded(queries, searched.record)
         found = []
         for query, vector in zip(queries, vectors, strict=True):
@@ -256,7 +257,7 @@ class Index:
         Raises BundleError for another fingerprint, DataError for another size or numbers that are not finite.
         """
         searched = self._searched()
-        _check_top_k(top_k)
+        top_k = _checked_top_k(top_k, searched)
         if fingerprint != searched.record.fingerprint:
             raise BundleError(
                 f"{self.store.path} holds vectors with fingerprint {searched.record.fingerprint}, the query's is "
@@ -323,6 +324,13 @@ def open_index(path: str | Path, bundle: Bundle | str | Path | None = None, *, d
             raise BundleError(f"{path}: its bundle can't be opened; name it with --bundle: {error}") from error
     index = Index(store, bundle)
     index.checked()
+    if current.building:
+        warnings.warn(
+            f"{path}: its build is going on, or was broken off, with {len(index):,} passages by now; if it was broken "
+            "off, the same `anaume index build` line goes on",
+            AnaumeWarning,
+            stacklevel=2,
+        )
     return index
 
 
@@ -349,6 +357,8 @@ def _near(path: str) -> str:
     return path if relative.startswith(os.pardir) else relative
 
 
-def _check_top_k(top_k: int) -> None:
+def _checked_top_k(top_k: int, searched: Searched) -> int:
+    """Return how many passages can be found at most, a number that LanceDB takes."""
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
         raise SettingsError(f"top_k must be a whole number from 1; got {top_k!r}")
+    return top_k if top_k <= POOL else min(top_k, max(POOL, searched.table.count_rows()))

@@ -18,7 +18,7 @@ from anaume.search.passages import cut_documents
 from anaume.search.quality import VectorSample
 from anaume.search.record import IndexRecord
 from anaume.search.store import said
-from anaume.search.table import Passages, digests, grow, replace, rows_of
+from anaume.search.table import Passages, digests, grow, kinds_of, replace, rows_of
 from anaume.search.vectors import kept
 
 log = get_logger(__name__)
@@ -104,6 +104,9 @@ def add_documents(
     When something is refused, the table is put back to what it was. After an interruption it holds what was committed,
     and the same call goes on from there.
     """
+    for name, kind in kinds_of(table).items():
+        if kind == "string" and name in survey.kinds:
+            survey.take(name, kind)
     grow(table, survey.kinds, where)
     added, before = Added(blank=survey.blank), table.version
     with said(where):
