@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -250,6 +251,19 @@ def test_a_large_index_is_searched_in_parts_and_says_so(many: Index, monkeypatch
     many.compact()
     assert made == [218]
     assert "late" in {hit.id for hit in many.search("the old old old dog", top_k=3)}
+
+
+def test_what_a_large_index_is_tuned_on_lies_apart_from_its_passages() -> None:
+    centres, draw = np.random.default_rng(0).normal(size=(40, 32)), np.random.default_rng(1)
+    passages = np.repeat(centres, 8, axis=0) + 0.3 * draw.normal(size=(320, 32))
+    passages = (passages / np.linalg.norm(passages, axis=1, keepdims=True)).astype(np.float32)
+    passages[5] = 0.0
+    drawn = passages[tuning._spread(320)]
+    asked = tuning._questions(drawn)
+    assert asked.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(asked, axis=1), np.linalg.norm(drawn, axis=1), atol=1e-6)
+    own = np.sort(drawn @ passages.T, axis=1)[:, -2].mean()
+    assert (asked @ passages.T).max(axis=1).mean() < own - 0.1
 
 
 def test_a_large_index_of_copies_is_searched_in_as_many_parts_as_they_make(
