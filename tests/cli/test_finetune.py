@@ -339,11 +339,11 @@ def test_a_signal_stops_it_saved_and_the_same_line_goes_on(start: Path, tmp_path
         2,
         *SETS,
         "--set",
-        "run.steps=3000",
+        "run.steps=400",
     ]
     with begin(*line) as process:
         metrics, deadline = out / "seed-0" / "metrics.jsonl", time.monotonic() + PATIENCE
-        while not metrics.exists() or metrics.stat().st_size < 2000:
+        while not metrics.exists() or metrics.stat().st_size == 0:
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -355,4 +355,4 @@ def test_a_signal_stops_it_saved_and_the_same_line_goes_on(start: Path, tmp_path
     done = spawn(*line)
     assert done.code == 0, done.err
     assert "seed 0: goes on at step" in done.err
-    assert json.loads((out / "report.json").read_bytes())["seeds"][1]["steps"] == 3000
+    assert json.loads((out / "report.json").read_bytes())["seeds"][1]["steps"] == 400

@@ -67,4 +67,4 @@ def test_what_is_no_reranker_is_refused(run: Run, material: Path, tmp_path: Path
     assert run("index", "build", material / "passages.jsonl", "--bundle", material / "b", "-o", idx).code == 0
     done = run("search", idx, "dog", "--rerank", material / "b")
     assert done.code != 0
-    assert "predicting needs a head trained for a task" in done.error()
+    assert "(anaume finetune ranking, or late-interaction); this one has no head that was trained" in done.error()

@@ -332,7 +332,7 @@ class Bundle:
         from anaume.bundle.ranking import check_ranker, checked_passages, ranked
         from anaume.tasks.late_interaction import LateInteraction
 
-        check_ranker(self.task)
+        check_ranker(self)
         pairs = checked_passages(query, passages)
         if not pairs:
             return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from anaume.bundle.predicting import Predicted
 from anaume.errors import DataError, SettingsError
@@ -26,13 +27,26 @@ class Ranked:
     """The share of query and passage that the model saw, 0 to 1."""
 
 
-def check_ranker(task: AnyTask) -> None:
-    """Raise SettingsError for a model whose head gives no score of a pair."""
+class HasTask(Protocol):
+    """A bundle, as far as it matters here."""
+
+    @property
+    def task(self) -> AnyTask:
+        """What its head was trained for. Raises SettingsError when it has none."""
+        ...
+
+
+def check_ranker(model: HasTask) -> None:
+    """Raise SettingsError for a model without a head that gives a score of a pair."""
+    needed = (
+        "ranking needs a model with one score for a query and a passage (anaume finetune ranking, or late-interaction)"
+    )
+    try:
+        task = model.task
+    except SettingsError:
+        raise SettingsError(f"{needed}; this one has no head that was trained for a task") from None
     if task.kind not in ("regression", LateInteraction.kind):
-        raise SettingsError(
-            f"ranking needs a model with one score for a query and a passage (anaume finetune ranking, or "
-            f"late-interaction); this one was trained for {task.name}"
-        )
+        raise SettingsError(f"{needed}; this one was trained for {task.name}")
 
 
 def checked_passages(query: str, passages: Sequence[str]) -> list[tuple[str, str]]:

@@ -558,12 +558,17 @@ def test_progress_is_told(tmp_path, tokenizer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("unit", "size"), [("word ", 60_000_000), ("漢", 300_000_000)])
-def test_a_line_of_hundreds_of_megabytes(tmp_path, tokenizer, unit, size):
+@pytest.mark.parametrize(
+    ("unit", "size"),
+    [("word ", 30_000_000), ("漢", 30_000_000), ("word" + " " * 96, 300_000_000)],
+    ids=["words", "no blanks", "wide blanks"],  # blanks are read fast: 300 MB of pieces would take minutes
+)
+def test_a_line_of_many_megabytes(tmp_path, tokenizer, unit, size):
     times = size // len(unit.encode())
     path = long_line(tmp_path, unit, times)
     summary = prepare(path, tmp_path / "c", tokenizer=tokenizer, workers=None, held_out=0.01, deduplicate=False)
     assert summary.train.characters + summary.held_out.characters >= 0.99 * times * len(unit.strip())
+    assert summary.train.tokens + summary.held_out.tokens >= 0.99 * times
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ LONGEST_SENTENCE = 1024
 # sentence after it: windows bound both.
 _WINDOW = 2048
 
-_CJK = re.compile("[\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d]")
+_CJK = re.compile("[\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d]+")
 _CJK_SHARE = 0.1
 
 _CLOSING = "」』）)］]】〉》”’、，,。．！？!?…"
@@ -35,7 +35,7 @@ def guess_language(text: str) -> str:
     """Return "ja" for text with a tenth or more of kana and kanji, "en" for any other."""
     if text.isascii():
         return "en"
-    return "ja" if len(_CJK.findall(text)) >= _CJK_SHARE * len(text) else "en"
+    return "ja" if sum(map(len, _CJK.findall(text))) >= _CJK_SHARE * len(text) else "en"
 
 
 @cache

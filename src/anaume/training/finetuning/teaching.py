@@ -19,7 +19,7 @@ def taught(examples: Sequence[Example], teacher: Bundle) -> list[Example]:
     Raises SettingsError for a teacher without a score of pairs, DataError for an example without a negative or with
     several positives.
     """
-    check_ranker(teacher.task)
+    check_ranker(teacher)
     given = [example for example in examples if isinstance(example, SimilarityExample)]
     for example in given:
         if len(example.positives) != 1 or not example.negatives:
