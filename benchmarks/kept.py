@@ -39,7 +39,7 @@ class KeptRows:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines = {line["row"]["name"]: line for line in read_lines(path)} if path.exists() else {}
+        self._lines = self._read()
 
     def __contains__(self, name: str) -> bool:
         """Whether there is a line of this name, under whatever definition."""
@@ -52,8 +52,7 @@ class KeptRows:
 
     def put(self, line: dict[str, Any]) -> None:
         """Keep a line."""
-        self._lines[line["row"]["name"]] = line
-        self._write()
+        self._write(self._read() | {line["row"]["name"]: line})
 
     def examples(self, row: Defined) -> NDArray[np.float64] | None:
         """Return the scores of a row's dev examples, None where there are none of the row as it is defined now."""
@@ -74,19 +73,21 @@ class KeptRows:
     def forget(self, name: str) -> None:
         """Remove the line of a name, and its examples' scores, where they are."""
         self._examples_of(name).unlink(missing_ok=True)
-        if self._lines.pop(name, None) is not None:
-            self._write(without=name)
+        if name in self._lines:
+            self._write({other: line for other, line in self._read().items() if other != name})
 
     def _examples_of(self, name: str) -> Path:
         return self.path.with_suffix("") / f"{name}.npz"
 
-    def _write(self, *, without: str | None = None) -> None:
-        """Write all lines, those included that another process has added since this one read them."""
+    def _read(self) -> dict[str, dict[str, Any]]:
+        """Return the lines that are there now: another process may have put some, or forgotten some."""
+        return {line["row"]["name"]: line for line in read_lines(self.path)} if self.path.exists() else {}
+
+    def _write(self, lines: dict[str, dict[str, Any]]) -> None:
+        self._lines = lines
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        added = read_lines(self.path) if self.path.exists() else []
-        self._lines = {line["row"]["name"]: line for line in added if line["row"]["name"] != without} | self._lines
         with atomic_file(self.path) as file:
-            for line in self._lines.values():
+            for line in lines.values():
                 file.write((json.dumps(line) + "\n").encode())
 
 

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from anaume.errors import SettingsError
+from anaume.training.records import read_lines
 from benchmarks import sitting, study
 from benchmarks.rates import pace
 from tiny_studies import TINY, tiny_row
@@ -68,6 +69,8 @@ def test_two_processes_keep_each_other_s_rows_and_a_run_keeps_its_threads(make_s
     fresh.forget("a")
     left = make_study(tiny_row(), tiny_row("b"))
     assert [left.state(row) for row in left.rows] == ["missing", "done"]
+    one.kept.put(line)  # who has known "a" all the time does not bring it back
+    assert [line["row"]["name"] for line in read_lines(one.kept.path)] == ["b"]
 
 
 def test_without_a_rate_minutes_are_worth_nothing(make_study, capsys):
