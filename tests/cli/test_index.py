@@ -78,6 +78,16 @@ def test_stdin_is_read_once(run: Run, tiny_bundle_dir: Path, tmp_path: Path) -> 
     assert "whether stdin holds what it was built from can't be told" in run(*line, stdin=b"").error()
 
 
+@pytest.mark.parametrize("name", ["nowhere.jsonl", "n" * 300 + ".jsonl"])
+def test_a_file_that_is_not_there_is_named_whether_an_index_is_there_or_not(
+    run: Run, idx: Path, tiny_bundle_dir: Path, tmp_path: Path, name: str
+) -> None:
+    for out in (idx, tmp_path / "new"):
+        done = run("index", "build", tmp_path / name, "--bundle", tiny_bundle_dir, "-o", out)
+        assert (done.code, f"{name}: can't be read:" in done.error()) == (1, True), done.err
+    assert not (tmp_path / "new").exists()
+
+
 def test_an_index_is_kept(run: Run, idx: Path, tmp_path: Path) -> None:
     more = tmp_path / "more.jsonl"
     more.write_text(json.dumps({"id": "d", "text": "the old man"}))

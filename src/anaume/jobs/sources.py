@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ def scan_sources(paths: Sequence[str | Path]) -> Sources:
     digest, lines = hashlib.sha256(), 0
     countable = True
     for path in paths:
-        if str(path) == STDIN or not Path(path).is_file():
+        if str(path) == STDIN or (os.path.exists(path) and not os.path.isfile(path)):
             return Sources("", None)
         content = hashlib.sha256()
         try:
