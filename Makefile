@@ -59,6 +59,7 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.prepare -o docs/benchmarks/prepare.md
 	@$(BIN)/python -m benchmarks.embed -o docs/benchmarks/embed.md
 	@$(BIN)/python -m benchmarks.int8 -o docs/benchmarks/int8.md
+	@$(BIN)/python -m benchmarks.static -o docs/benchmarks/static.md
 	@$(BIN)/python -m benchmarks.pretrain -o docs/benchmarks/pretrain.md
 
 clean:

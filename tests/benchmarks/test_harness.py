@@ -114,7 +114,7 @@ def test_a_page_says_what_was_run_where(harness):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["startup", "tokenize", "embed"])
+@pytest.mark.parametrize("name", ["startup", "tokenize", "embed", "static"])
 def test_every_benchmark_runs(name, tmp_path):
     if name != "startup":
         from helpers import wheel_checkpoint

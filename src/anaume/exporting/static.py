@@ -110,7 +110,7 @@ def export_static(
             "frequencies": f"counted in {len(counted):,} texts" if counted else "guessed from the vocabulary's order",
         },
         texts=compare_texts(bundle, static, held_out) if held_out else None,
-        pairs=correlate_pairs({"input table": _input_table(static, bundle), "static": static, "encoder": bundle}, pairs)
+        pairs=correlate_pairs({"input table": input_table(static, bundle), "static": static, "encoder": bundle}, pairs)
         if pairs
         else None,
     )
@@ -187,7 +187,7 @@ def _weights(tokenizer: Tokenizer, entries: npt.NDArray[np.int64], texts: Sequen
     return weights
 
 
-def _input_table(static: Bundle, bundle: Bundle) -> Bundle:
+def input_table(static: Bundle, bundle: Bundle) -> Bundle:
     """Return the static bundle with the encoder's own input table for its rows: what an encoder starts from."""
     exported = static.exported
     assert exported is not None
