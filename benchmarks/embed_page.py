@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from anaume.engines import Precision, share_of_machine
 from benchmarks.embed_rows import BEST16, DEFAULT, DIRECT, INT8, LEFT_OUT, OURS, OURS16, Row
+from benchmarks.embed_run import Mix, Run
 from benchmarks.harness import MatrixRates, table
-
-if TYPE_CHECKING:
-    from benchmarks.embed import Mix, Run
 
 GB = 1e9
 
