@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from anaume.bundle.exported import export_engine, require_int8
+from anaume.bundle.exported_engines import export_engine, require_int8
 from anaume.bundle.parts import BundleParts
 from anaume.engines import (
     Engine,

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from anaume.bundle.exported import Exported
 from anaume.bundle.record import TrainingRecord
 from anaume.config import EmbeddingConfig
 from anaume.errors import SettingsError
 from anaume.model import Bert
 
 if TYPE_CHECKING:
-    from anaume.bundle.exported import Exported
     from anaume.tokenization import Tokenizer
 
 

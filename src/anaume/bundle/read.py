@@ -11,7 +11,7 @@ from anaume.bundle import format as manifest_format
 from anaume.bundle import sentence_transformers
 from anaume.bundle.checkpoint import build_model, read_checkpoint
 from anaume.bundle.directory import recover
-from anaume.bundle.exported import read_export
+from anaume.bundle.exported_files import read_export
 from anaume.bundle.files import read_object
 from anaume.bundle.find import public_name
 from anaume.bundle.format import CARD, HEADS_FILE

@@ -12,7 +12,9 @@ import numpy as np
 
 from anaume import __version__
 from anaume.bundle import Bundle
-from anaume.bundle.exported import Exported, graph_runner, shape_only, write_export
+from anaume.bundle.exported import Exported
+from anaume.bundle.exported_engines import graph_runner
+from anaume.bundle.exported_files import shape_only, write_export
 from anaume.bundle.fingerprint import weights_fingerprint
 from anaume.config import EmbeddingConfig
 from anaume.engines import EMBED, Batch, Engine, GraphEngine, TorchEngine, graph_names

@@ -19,7 +19,8 @@ import torch
 from sklearn.decomposition import PCA
 
 from anaume.bundle import Bundle
-from anaume.bundle.exported import LONGEST_STATIC, TABLE, TABLE_FILE, Exported, shape_only, write_export
+from anaume.bundle.exported import LONGEST_STATIC, Exported
+from anaume.bundle.exported_files import TABLE, TABLE_FILE, shape_only, write_export
 from anaume.bundle.fingerprint import table_fingerprint
 from anaume.bundle.parts import BundleParts
 from anaume.bundle.sentence_transformers import write_static_settings
