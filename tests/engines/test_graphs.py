@@ -11,6 +11,7 @@ import pytest
 from anaume.config import EmbeddingConfig, PoolingMethod
 from anaume.engines import EMBED, Batch, GraphEngine, OnnxRunner, OpenVinoRunner, TorchEngine, graph_names
 from anaume.engines.graph_engine import Runner
+from anaume.engines.runners import Plan
 from anaume.errors import SettingsError
 from anaume.model import Bert
 from tiny_graphs import SHAPES, apart, heads_of_all_kinds, needs, padded_batch
@@ -32,7 +33,7 @@ def engine(
 
     made: dict[str, Runner] = {}
 
-    def runner(name: str) -> Runner:
+    def runner(name: str, plan: Plan) -> Runner:
         if name not in made:
             path = folder / f"{len(made)}.onnx"
             path.write_bytes(build_graph(model, embedding, name, {"made": "here"}))

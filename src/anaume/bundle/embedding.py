@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -12,10 +13,10 @@ import numpy.typing as npt
 
 from anaume.config import EmbeddingConfig
 from anaume.data import pad, token_budget_batches
-from anaume.engines import Batch, Engine, Vectors
+from anaume.engines import Batch, Engine, Vectors, side_by_side
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError, nearest
 from anaume.logs import get_logger
-from anaume.tokenization import Encoding, Tokenizer, voicing_lost
+from anaume.tokenization import Tokenizer, voicing_lost
 
 log = get_logger(__name__)
 
@@ -137,16 +138,21 @@ def embed_texts(
         skipped = _prompt_length(tokenizer, prompt) if prompt and not embedding.include_prompt else 0
         pieces += int(encoded.kept.sum())
         unknown += int(encoded.unknown.sum())
-        for batch in token_budget_batches(encoded.lengths, engine.max_batch_tokens, close=True):
-            vectors[start + batch] = _run(engine, *encoded.padded(batch), skipped)
+        vectors[rows] = _embed_rows(encoded.lengths, encoded.padded, engine, embedding_size, skipped)
         if len(cut) and long == "window":
-            for index in cut:
-                windows = tokenizer.windows(prompted[index], max_length=embedding.max_length, stride=0)
-                pieces += sum(window.pieces for window in windows) - int(encoded.kept[index])
-                unknown += sum(window.unknown for window in windows) - int(encoded.unknown[index])
-                vectors[start + index] = _mean_of_windows(
-                    windows, tokenizer, engine, embedding, embedding_size, skipped
-                )
+            whole = partial(
+                _embed_windows,
+                tokenizer=tokenizer,
+                engine=engine,
+                embedding=embedding,
+                embedding_size=embedding_size,
+                skipped=skipped,
+            )
+            found = side_by_side(whole, (prompted[index] for index in cut), engine.at_once())
+            for index, (own, own_pieces, own_unknown) in zip(cut, found, strict=True):
+                vectors[start + index] = own
+                pieces += own_pieces - int(encoded.kept[index])
+                unknown += own_unknown - int(encoded.unknown[index])
             chunk_coverage[cut] = 1.0
         coverage[rows] = chunk_coverage
         if warn:
@@ -217,14 +223,20 @@ def _chunks(total: int, progress: bool) -> Iterator[int]:
     yield from track(starts, description="embedding", console=Console(stderr=True))
 
 
-def _embed_encodings(
-    encodings: Sequence[Encoding], tokenizer: Tokenizer, engine: Engine, embedding_size: int, skipped: int
+def _embed_rows(
+    lengths: Sequence[int] | npt.NDArray[np.integer],
+    padded: Callable[[npt.NDArray[np.int64]], tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]],
+    engine: Engine,
+    embedding_size: int,
+    skipped: int,
 ) -> Vectors:
-    """Embed rows in batches of similar length; the result is in the order of `encodings`."""
-    rows = [encoding.token_ids for encoding in encodings]
-    vectors = np.zeros((len(rows), embedding_size), dtype=np.float32)
-    for batch in token_budget_batches([len(row) for row in rows], engine.max_batch_tokens, close=True):
-        vectors[batch] = _run(engine, *pad([rows[index] for index in batch], tokenizer.pad_id), skipped)
+    """Embed rows in batches of similar length, side by side where the engine can; the result is in the rows' order."""
+    vectors = np.zeros((len(lengths), embedding_size), dtype=np.float32)
+    batches = token_budget_batches(lengths, engine.max_batch_tokens, close=True)
+    at_once = engine.at_once() if len(batches) > 1 else 1
+    found = side_by_side(lambda batch: _run(engine, *padded(batch), skipped), batches, at_once)
+    for batch, own in zip(batches, found, strict=True):
+        vectors[batch] = own
     return vectors
 
 
@@ -238,22 +250,21 @@ def _run(
     return engine.embed(Batch(token_ids, attention_mask, pooling_mask=pooling_mask))
 
 
-def _mean_of_windows(
-    windows: Sequence[Encoding],
-    tokenizer: Tokenizer,
-    engine: Engine,
-    embedding: EmbeddingConfig,
-    embedding_size: int,
-    skipped: int,
-) -> Vectors:
-    """One vector for a long text: its windows' vectors averaged, each weighted by its tokens."""
-    first = _embed_encodings(windows[:1], tokenizer, engine, embedding_size, skipped)
-    rest = _embed_encodings(windows[1:], tokenizer, engine, embedding_size, 0)  # only the first holds the prompt
-    weights = np.array([len(window.token_ids) for window in windows], dtype=np.float32)
-    mean: Vectors = np.average(np.concatenate([first, rest]), axis=0, weights=weights).astype(np.float32)
+def _embed_windows(
+    text: str, *, tokenizer: Tokenizer, engine: Engine, embedding: EmbeddingConfig, embedding_size: int, skipped: int
+) -> tuple[Vectors, int, int]:
+    """Return one vector for a long text, and its pieces and unknown ones: its windows' vectors averaged by tokens."""
+    windows = tokenizer.windows(text, max_length=embedding.max_length, stride=0)
+    vectors = np.zeros((len(windows), embedding_size), dtype=np.float32)
+    lengths = [len(window.token_ids) for window in windows]
+    for batch in token_budget_batches(lengths[1:], engine.max_batch_tokens, close=True):
+        rows = [windows[1 + index].token_ids for index in batch]
+        vectors[1 + batch] = _run(engine, *pad(rows, tokenizer.pad_id), 0)
+    vectors[:1] = _run(engine, *pad([windows[0].token_ids], tokenizer.pad_id), skipped)  # it alone holds the prompt
+    mean: Vectors = np.average(vectors, axis=0, weights=np.array(lengths, dtype=np.float32)).astype(np.float32)
     if embedding.normalize:
         mean /= max(float(np.linalg.norm(mean)), 1e-12)
-    return mean
+    return mean, sum(window.pieces for window in windows), sum(window.unknown for window in windows)
 
 
 def _too_long(index: int, total: int, max_length: int, count: int) -> DataError:

@@ -19,6 +19,7 @@ from anaume.engines import (
     StaticEngine,
 )
 from anaume.engines.graph_engine import Runner
+from anaume.engines.runners import Plan
 from anaume.errors import AnaumeWarning, SettingsError
 
 
@@ -50,16 +51,17 @@ def export_engine(parts: BundleParts, precision: Precision, device: str) -> Engi
     if exported.form == "static":
         assert exported.table is not None
         return StaticEngine(exported.table)
-    return GraphEngine(exported.form, precision, parts.model.config, graph_runner(exported, precision))
+    plans = exported.form == "openvino"
+    return GraphEngine(exported.form, precision, parts.model.config, graph_runner(exported, precision), plans=plans)
 
 
-def graph_runner(exported: Exported, precision: Precision) -> Callable[[str], Runner]:
+def graph_runner(exported: Exported, precision: Precision) -> Callable[[str, Plan], Runner]:
     """Return what gives the runner of each graph: read when it is first asked for, and kept."""
     graphs = exported.int8 if precision == "int8" else exported.graphs
-    made: dict[str, Runner] = {}
+    made: dict[tuple[str, Plan], Runner] = {}
     lock = threading.Lock()
 
-    def runner(name: str) -> Runner:
+    def runner(name: str, plan: Plan) -> Runner:
         if name in exported.graphs and name not in graphs:
             raise SettingsError(
                 f"this export has text vectors in int8, and the head {name!r} is not: precision='float32' or 'bfloat16'"
@@ -70,8 +72,9 @@ def graph_runner(exported: Exported, precision: Precision) -> Callable[[str], Ru
             raise SettingsError(f"this export has no graph of {what}; it has: {have}")
         path = exported.directory / graphs[name]
         with lock:
-            if name not in made:
-                made[name] = OnnxRunner(path) if exported.form == "onnx" else OpenVinoRunner(path, precision)
-            return made[name]
+            if (name, plan) not in made:
+                onnx = exported.form == "onnx"
+                made[name, plan] = OnnxRunner(path) if onnx else OpenVinoRunner(path, precision, plan)
+            return made[name, plan]
 
     return runner

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from anaume.bundle.embedding import told_of_vocabulary
 from anaume.bundle.parts import BundleParts
 from anaume.data import pad, token_budget_batches
-from anaume.engines import Batch, Engine
+from anaume.engines import Batch, Engine, side_by_side
 from anaume.errors import BundleError, SettingsError
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask, restored_task, task_of_head
@@ -133,10 +133,15 @@ def row_logits(features: Features, head: str, engine: Engine, pad_id: int) -> li
     """Return what a head says of each row, real tokens only."""
     lengths = features.token_ids.lengths
     found: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * features.rows
-    for batch in token_budget_batches(lengths, engine.max_batch_tokens, close=True):
+    batches = token_budget_batches(lengths, engine.max_batch_tokens, close=True)
+
+    def of_batch(batch: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         token_ids, attention_mask = pad([features.token_ids[row].tolist() for row in batch], pad_id)
         segments, _ = pad([features.segment_ids[row].tolist() for row in batch], 0)
-        logits = engine.head_logits(Batch(token_ids, attention_mask, segments), head)
+        return engine.head_logits(Batch(token_ids, attention_mask, segments), head)
+
+    at_once = engine.at_once(head) if len(batches) > 1 else 1
+    for batch, logits in zip(batches, side_by_side(of_batch, batches, at_once), strict=True):
         per_token = logits.ndim == 3
         for row, own in zip(batch.tolist(), logits, strict=True):
             found[row] = own[: lengths[row]] if per_token else own

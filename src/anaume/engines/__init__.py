@@ -8,6 +8,7 @@ from anaume.engines.openvino_graphs import graph_is_kept, openvino_engine
 from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
 from anaume.engines.rates import matrix_rate, matrix_rates, share_of_machine
 from anaume.engines.runners import OnnxRunner, OpenVinoRunner, has_openvino
+from anaume.engines.side_by_side import side_by_side
 from anaume.engines.static_engine import StaticEngine
 from anaume.engines.torch_engine import TorchEngine, pick_device
 
@@ -35,5 +36,6 @@ __all__ = [
     "pick_device",
     "processor_instructions",
     "share_of_machine",
+    "side_by_side",
     "system_memory",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
@@ -11,11 +12,12 @@ import numpy.typing as npt
 from anaume.config import EncoderConfig
 from anaume.engines.graph_names import EMBED, MASK, POOLING_MASK, SEGMENT_IDS, TOKEN_IDS
 from anaume.engines.protocol import Batch, Engine, Precision, Vectors
+from anaume.engines.runners import Plan
 from anaume.errors import SettingsError
 from anaume.model import EncoderOutput
 
-BATCH_TOKENS = 1024
-"""Tokens of a batch on a CPU: see torch_engine.CPU_BATCH_TOKENS."""
+BATCH_TOKENS: dict[Plan, int] = {"alone": 1024, "many": 512}
+"""Tokens of a batch on a CPU: see torch_engine.CPU_BATCH_TOKENS. Side by side, smaller ones end nearer together."""
 
 
 class Runner(Protocol):
@@ -23,6 +25,8 @@ class Runner(Protocol):
 
     inputs: frozenset[str]
     """The names it is fed."""
+    at_once: int
+    """How many batches it runs side by side."""
 
     def __call__(self, feeds: Mapping[str, npt.NDArray[np.int64]]) -> Vectors:
         """Return its one output, float32."""
@@ -32,28 +36,44 @@ class Runner(Protocol):
 class GraphEngine:
     """Runs batches through graphs on the CPU.
 
-    runner  a graph's name (`EMBED` or a head's) -> what runs it; asked once a batch, so it keeps what it made
+    runner  a graph's name (`EMBED` or a head's), a plan -> what runs it; asked once a batch, so it keeps what it made
     config  of the encoder: rows and IDs are checked against it, since a graph would not say what was wrong
     states  what gives hidden states, which no graph hands out; None = they are refused
+    plans   whether there is a plan for many batches beside that for one
     """
 
     device = "cpu"
-    max_batch_tokens = BATCH_TOKENS
 
     def __init__(
         self,
         name: str,
         precision: Precision,
         config: EncoderConfig,
-        runner: Callable[[str], Runner],
+        runner: Callable[[str, Plan], Runner],
         *,
         states: Engine | None = None,
+        plans: bool = False,
     ) -> None:
         self.name = name
         self.precision: Precision = precision
         self._config = config
         self._runner = runner
         self._states = states
+        self._plan: Plan = "alone"
+        self.max_batch_tokens = BATCH_TOKENS["alone"]
+        self._many: GraphEngine | None = None
+        if plans:
+            self._many = copy.copy(self)
+            self._many._plan = "many"
+            self._many.max_batch_tokens = BATCH_TOKENS["many"]
+
+    def for_many(self) -> Engine:
+        """Return the engine of the plan for many batches; itself where there is none."""
+        return self._many or self
+
+    def at_once(self, head: str | None = None) -> int:
+        """Return how many batches its library runs side by side. Raises SettingsError without that graph."""
+        return self._runner(EMBED if head is None else head, self._plan).at_once
 
     def embed(self, batch: Batch) -> Vectors:
         """Return one vector a row, (batch, embedding_size) float32: encoder, pooling, normalisation."""
@@ -78,7 +98,7 @@ class GraphEngine:
 
     def _run(self, name: str, batch: Batch) -> Vectors:
         self._check(batch)
-        runner = self._runner(name)
+        runner = self._runner(name, self._plan)
         segments = np.zeros_like(batch.token_ids) if batch.segment_ids is None else batch.segment_ids
         counted = batch.attention_mask if batch.pooling_mask is None else batch.pooling_mask
         given = {TOKEN_IDS: batch.token_ids, MASK: batch.attention_mask, SEGMENT_IDS: segments, POOLING_MASK: counted}

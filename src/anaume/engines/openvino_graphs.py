@@ -15,7 +15,7 @@ from anaume.engines.graph_cache import cache_folder, cached, keep
 from anaume.engines.graph_engine import GraphEngine, Runner
 from anaume.engines.graph_names import EMBED, graph_names
 from anaume.engines.protocol import PRECISIONS, Precision
-from anaume.engines.runners import FAST, OpenVinoRunner, has_openvino, openvino, openvino_core
+from anaume.engines.runners import FAST, OpenVinoRunner, Plan, has_openvino, openvino, openvino_core
 from anaume.engines.torch_engine import TorchEngine
 from anaume.engines.watching import Watch
 from anaume.errors import MissingExtra, SettingsError, nearest
@@ -40,7 +40,7 @@ def openvino_engine(model: Bert, embedding: EmbeddingConfig, *, precision: Preci
         raise MissingExtra("engine='openvino'", FAST)
     runner = CompiledGraphs(model, embedding, precision).runner
     states = TorchEngine(model, embedding, precision=precision, device="cpu")
-    return GraphEngine("openvino", precision, model.config, runner, states=states)
+    return GraphEngine("openvino", precision, model.config, runner, states=states, plans=True)
 
 
 def graph_is_kept(model: Bert, embedding: EmbeddingConfig, name: str = EMBED) -> bool:
@@ -73,30 +73,34 @@ def graph_key(model: Bert, embedding: EmbeddingConfig, name: str) -> str:
 @dataclasses.dataclass(frozen=True)
 class _Made:
     watch: Watch
-    runners: dict[str, Runner]
+    graphs: dict[str, Path | bytes]
+    runners: dict[tuple[str, Plan], Runner]
 
 
 class CompiledGraphs:
-    """The graphs of a model, each compiled once, until the model's tensors change."""
+    """The graphs of a model, each compiled once a plan, until the model's tensors change."""
 
     def __init__(self, model: Bert, embedding: EmbeddingConfig, precision: Precision) -> None:
         self._model, self._embedding, self._precision = model, embedding, precision
         self._made: _Made | None = None
         self._lock = threading.Lock()  # two threads must not compile one graph twice
 
-    def runner(self, name: str) -> Runner:
+    def runner(self, name: str, plan: Plan) -> Runner:
         """Return what runs a graph. Raises SettingsError for a head that is not there."""
         with self._lock:
             if self._made is None or self._made.watch.changed():
                 if self._made is not None:
                     log.info("the weights changed: their graphs are made anew")
-                self._made = _Made(Watch(self._model), {})
-            runners = self._made.runners
-            if name not in runners:
-                runners[name] = self._compiled(name)
-            return runners[name]
+                self._made = _Made(Watch(self._model), {}, {})
+            made = self._made
+            if name not in made.graphs:
+                made.graphs[name] = self._graph(name)
+            if (name, plan) not in made.runners:
+                made.runners[name, plan] = OpenVinoRunner(made.graphs[name], self._precision, plan)
+            return made.runners[name, plan]
 
-    def _compiled(self, name: str) -> Runner:
+    def _graph(self, name: str) -> Path | bytes:
+        """Return the graph as OpenVINO reads it: from disk, or as it was written where nothing can be kept."""
         names = graph_names(self._model)
         if name not in names:
             have = ", ".join(names[1:]) or "none"
@@ -105,13 +109,13 @@ class CompiledGraphs:
         path = cached(key)
         if path is not None:
             log.debug("graph %s: found as %s", name, key[:12])
-            return OpenVinoRunner(path, self._precision)
+            return path
         from anaume.engines.graphs import build_graph  # onnx comes in with it
 
         graph = build_graph(self._model, self._embedding, name, {})
         kept = keep(key, lambda place: _save(graph, place))
         log.debug("graph %s: made, %s", name, key[:12] if kept else "not kept")
-        return OpenVinoRunner(kept or graph, self._precision)
+        return kept or graph
 
 
 def _save(graph: bytes, path: Path) -> None:

@@ -68,6 +68,17 @@ class Engine(Protocol):
     device: str
     max_batch_tokens: int
 
+    def for_many(self) -> Engine:
+        """Return the engine for a call of many batches: itself, unless they can run side by side, to the same bits."""
+        ...
+
+    def at_once(self, head: str | None = None) -> int:
+        """Return how many batches it runs side by side, each called for by a thread of its own (`side_by_side`).
+
+        head  whose logits are wanted; None = vectors
+        """
+        ...
+
     def embed(self, batch: Batch) -> Vectors:
         """Return one vector a row, (batch, embedding_size) float32, pooled, and normalised where the bundle says so."""
         ...

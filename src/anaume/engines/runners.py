@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from anaume.engines.protocol import Precision, Vectors
 from anaume.errors import BundleError, MissingExtra
 
 FAST, ONNX = "fast", "onnx"  # extras
+
+Plan = Literal["alone", "many"]
+"""A batch alone has all threads, which wait for each other at every layer; of many, each has one or a few threads."""
 
 
 def has_openvino() -> bool:
@@ -69,14 +72,14 @@ class OpenVinoRunner:
     graph  a serialised ONNX model, the path of a graph that OpenVINO reads, or a model of OpenVINO's own
 
     The precision is always said: left to itself OpenVINO takes bfloat16 where a processor has it. Under int8 it is that
-    of the layers that are not quantised. Threads are torch's.
+    of the layers that are not quantised. Threads are torch's. Both plans give the same bits.
     """
 
-    def __init__(self, graph: Any, precision: Precision) -> None:
+    def __init__(self, graph: Any, precision: Precision, plan: Plan = "alone") -> None:
         core = openvino_core()
         hints = {
             "INFERENCE_PRECISION_HINT": "bf16" if in_bfloat16(precision) else "f32",
-            "PERFORMANCE_HINT": "LATENCY",
+            "PERFORMANCE_HINT": "LATENCY" if plan == "alone" else "THROUGHPUT",
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         }
         try:
@@ -88,6 +91,7 @@ class OpenVinoRunner:
             what = str(graph) if isinstance(graph, Path) else "a graph"
             raise BundleError(f"{what}: OpenVINO can't read or compile it: {str(error).splitlines()[-1]}") from error
         self.inputs = frozenset(port.get_any_name() for port in self._compiled.inputs)
+        self.at_once: int = self._compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
         self._requests = threading.local()
 
     def __call__(self, feeds: Mapping[str, npt.NDArray[np.int64]]) -> Vectors:
@@ -100,6 +104,8 @@ class OpenVinoRunner:
 
 class OnnxRunner:
     """A graph run by ONNX Runtime on the CPU. Raises MissingExtra, BundleError for a file it does not take."""
+
+    at_once = 1
 
     def __init__(self, graph: Path) -> None:
         try:

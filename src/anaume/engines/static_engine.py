@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anaume.engines.protocol import Batch, Precision, Vectors
+from anaume.engines.protocol import Batch, Engine, Precision, Vectors
 from anaume.errors import SettingsError
 from anaume.model import EncoderOutput
 
@@ -29,6 +29,14 @@ class StaticEngine:
 
     def __init__(self, table: Tensor) -> None:
         self._table = table
+
+    def for_many(self) -> Engine:
+        """Return itself."""
+        return self
+
+    def at_once(self, head: str | None = None) -> int:
+        """Return 1: rows of a table are looked up faster than threads are told to."""
+        return 1
 
     def embed(self, batch: Batch) -> Vectors:
         """Return one unit vector a row, (batch, embedding_size) float32."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anaume.config import EmbeddingConfig
 from anaume.engines.packing import pack, packing_pays
-from anaume.engines.protocol import PRECISIONS, Batch, Precision, Vectors
+from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
 from anaume.engines.watching import Watch
 from anaume.errors import SettingsError
 from anaume.logs import get_logger
@@ -67,6 +67,14 @@ class TorchEngine:
         self.precision: Precision = precision
         self.device = str(self._device)
         self.max_batch_tokens = CPU_BATCH_TOKENS[precision] if self._device.type == "cpu" else GPU_BATCH_TOKENS
+
+    def for_many(self) -> Engine:
+        """Return itself."""
+        return self
+
+    def at_once(self, head: str | None = None) -> int:
+        """Return 1: all threads work at one batch."""
+        return 1
 
     def embed(self, batch: Batch) -> Vectors:
         """Return one vector a row, (batch, embedding_size) float32: encoder, pooling, normalisation."""

@@ -118,7 +118,7 @@ class Int8Maker:
         report = embed_texts(
             texts,
             tokenizer=bundle.tokenizer,
-            engine=GraphEngine("openvino", "float32", bundle.config, lambda name: runner),
+            engine=GraphEngine("openvino", "float32", bundle.config, lambda name, plan: runner),
             embedding=bundle.embedding,
             embedding_size=bundle.embedding_size,
             warn=False,
@@ -134,6 +134,8 @@ class Int8Maker:
 
 class _Recorder:
     """A runner that keeps what it is fed, and computes nothing."""
+
+    at_once = 1
 
     def __init__(self, inputs: frozenset[str], size: int) -> None:
         self.inputs, self._size = inputs, size

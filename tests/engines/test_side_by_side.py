@@ -1,0 +1,93 @@
+"""Work in threads: its order, its errors, how far it runs ahead; and batches side by side in a graph."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from anaume.bundle import Bundle, LongPolicy
+from anaume.config import EmbeddingConfig
+from anaume.engines import has_openvino, side_by_side
+from tiny_runs import tiny_bundle
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+@pytest.mark.parametrize("count", [0, 1, 4, 23])
+def test_results_come_in_order_whatever_ends_first(at_once: int, count: int) -> None:
+    def slow_first(number: int) -> int:
+        time.sleep(0.002 * (count - number) if number % 2 else 0)
+        return number * number
+
+    assert list(side_by_side(slow_first, range(count), at_once)) == [number * number for number in range(count)]
+
+
+def test_so_many_work_at_once_and_few_are_taken_ahead() -> None:
+    taken, meeting = 0, threading.Barrier(3, timeout=20)
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        for number in range(60):
+            taken += 1
+            yield number
+
+    def together(number: int) -> int:
+        meeting.wait()  # passes only where three are at work
+        return number
+
+    for passed, _ in enumerate(side_by_side(together, items(), 3), start=1):
+        assert taken <= passed + 2 * 3
+
+
+def test_an_error_comes_in_its_place_and_the_rest_does_not_begin() -> None:
+    begun: list[int] = []
+
+    def fails_at_five(number: int) -> int:
+        begun.append(number)
+        if number == 5:
+            raise ValueError("five")
+        return number
+
+    found = side_by_side(fails_at_five, range(1000), 2)
+    assert [next(found) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="five"):
+        next(found)
+    assert len(begun) < 20
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(not has_openvino(), reason="the extra `fast` is not installed")
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.filterwarnings("ignore::anaume.AnaumeWarning")  # cut texts, unknown pieces
+@pytest.mark.parametrize("long", ["truncate", "window"])
+def test_many_texts_side_by_side_have_the_vectors_of_few(
+    long: LongPolicy, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("b")
+    tiny_bundle("mlm").with_embedding(EmbeddingConfig(pooling="mean", max_length=32)).save(folder / "b")
+    bundle = Bundle.load(folder / "b", device="cpu", engine="openvino")
+    words = ["the", "dog", "is", "cute", "and", "likes", "the", "bank", "of", "the", "river"]
+    drawn = [np.random.default_rng(number).integers(0, len(words), 1 + number % 90) for number in range(600)]
+    texts = [" ".join(words[place] for place in places) for places in drawn]
+    few, many = bundle.engine_for(10), bundle.engine_for(len(texts))
+    assert (few.at_once(), few.name, many.name) == (1, "openvino", "openvino")
+    assert many.at_once() > 1
+    whole = bundle.embed_report(texts, long=long)
+    parts = [bundle.embed_report(texts[start : start + 100], long=long) for start in range(0, 600, 100)]
+    np.testing.assert_allclose(whole.vectors, np.concatenate([part.vectors for part in parts]), atol=2e-6)
+    assert whole.pieces == sum(part.pieces for part in parts)
+    assert whole.unknown == sum(part.unknown for part in parts)
+    assert np.array_equal(whole.coverage, np.concatenate([part.coverage for part in parts]))
+    again = bundle.embed_report(texts, long=long)
+    assert np.array_equal(again.vectors, whole.vectors)
