@@ -80,7 +80,7 @@ def test_many_texts_side_by_side_have_the_vectors_of_few(
     words = ["the", "dog", "is", "cute", "and", "likes", "the", "bank", "of", "the", "river"]
     drawn = [np.random.default_rng(number).integers(0, len(words), 1 + number % 90) for number in range(600)]
     texts = [" ".join(words[place] for place in places) for places in drawn]
-    few, many = bundle.engine_for(10), bundle.engine_for(len(texts))
+    few, many = bundle.engine.for_tokens(100), bundle.engine.for_tokens(10_000)
     assert (few.at_once(), few.name, many.name) == (1, "openvino", "openvino")
     assert many.at_once() > 1
     whole = bundle.embed_report(texts, long=long)

@@ -31,7 +31,7 @@ ENGINES: tuple[EngineName, ...] = ("auto", "torch", "openvino")
 LARGE = 5_000_000
 """Parameters of an encoder, input tables apart, from which "auto" takes OpenVINO: all-MiniLM-L6-v2 has 10.6 million."""
 MANY = 512
-"""Texts of one call that are worth making a graph, and compiling it for many batches."""
+"""Texts of one call that are worth making a graph."""
 _said: set[str] = set()
 
 
@@ -66,11 +66,9 @@ class Engines:
         """Return the engine for a call that brings so many texts; `device` None = the bundle's own."""
         wanted = self._device if device is None else device
         if self._parts.exported is not None:
-            engine = self._one("export", wanted)
-        else:
-            kind = self._kind(wanted, texts)
-            engine = self._one(kind, "cpu" if kind == "openvino" else wanted)
-        return engine.for_many() if texts >= MANY else engine
+            return self._one("export", wanted)
+        kind = self._kind(wanted, texts)
+        return self._one(kind, "cpu" if kind == "openvino" else wanted)
 
     def _one(self, kind: str, device: str) -> Engine:
         if (kind, device) not in self._made:

@@ -140,15 +140,16 @@ def embed_texts(
         unknown += int(encoded.unknown.sum())
         vectors[rows] = _embed_rows(encoded.lengths, encoded.padded, engine, embedding_size, skipped)
         if len(cut) and long == "window":
+            own_engine = engine.for_tokens(int(encoded.total[cut].sum()))
             whole = partial(
                 _embed_windows,
                 tokenizer=tokenizer,
-                engine=engine,
+                engine=own_engine,
                 embedding=embedding,
                 embedding_size=embedding_size,
                 skipped=skipped,
             )
-            found = side_by_side(whole, (prompted[index] for index in cut), engine.at_once())
+            found = side_by_side(whole, (prompted[index] for index in cut), own_engine.at_once())
             for index, (own, own_pieces, own_unknown) in zip(cut, found, strict=True):
                 vectors[start + index] = own
                 pieces += own_pieces - int(encoded.kept[index])
@@ -232,6 +233,7 @@ def _embed_rows(
 ) -> Vectors:
     """Embed rows in batches of similar length, side by side where the engine can; the result is in the rows' order."""
     vectors = np.zeros((len(lengths), embedding_size), dtype=np.float32)
+    engine = engine.for_tokens(int(np.sum(lengths)))
     batches = token_budget_batches(lengths, engine.max_batch_tokens, close=True)
     at_once = engine.at_once() if len(batches) > 1 else 1
     found = side_by_side(lambda batch: _run(engine, *padded(batch), skipped), batches, at_once)

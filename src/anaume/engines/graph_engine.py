@@ -18,6 +18,8 @@ from anaume.model import EncoderOutput
 
 BATCH_TOKENS: dict[Plan, int] = {"alone": 1024, "many": 512}
 """Tokens of a batch on a CPU: see torch_engine.CPU_BATCH_TOKENS. Side by side, smaller ones end nearer together."""
+MANY_TOKENS = 8192
+"""Tokens of one call from which the plan for many batches wins more than compiling it costs, the first time already."""
 
 
 class Runner(Protocol):
@@ -67,9 +69,9 @@ class GraphEngine:
             self._many._plan = "many"
             self._many.max_batch_tokens = BATCH_TOKENS["many"]
 
-    def for_many(self) -> Engine:
-        """Return the engine of the plan for many batches; itself where there is none."""
-        return self._many or self
+    def for_tokens(self, tokens: int) -> Engine:
+        """Return the engine of the plan for many batches where there is one, and enough to do; itself otherwise."""
+        return self._many if self._many is not None and tokens >= MANY_TOKENS else self
 
     def at_once(self, head: str | None = None) -> int:
         """Return how many batches its library runs side by side. Raises SettingsError without that graph."""

@@ -68,8 +68,11 @@ class Engine(Protocol):
     device: str
     max_batch_tokens: int
 
-    def for_many(self) -> Engine:
-        """Return the engine for a call of many batches: itself, unless they can run side by side, to the same bits."""
+    def for_tokens(self, tokens: int) -> Engine:
+        """Return the engine for a call of so many tokens: itself, or one that runs many batches side by side.
+
+        Both give the same bits for the same batch.
+        """
         ...
 
     def at_once(self, head: str | None = None) -> int:

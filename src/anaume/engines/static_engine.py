@@ -30,7 +30,7 @@ class StaticEngine:
     def __init__(self, table: Tensor) -> None:
         self._table = table
 
-    def for_many(self) -> Engine:
+    def for_tokens(self, tokens: int) -> Engine:
         """Return itself."""
         return self
 

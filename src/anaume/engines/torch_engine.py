@@ -68,7 +68,7 @@ class TorchEngine:
         self.device = str(self._device)
         self.max_batch_tokens = CPU_BATCH_TOKENS[precision] if self._device.type == "cpu" else GPU_BATCH_TOKENS
 
-    def for_many(self) -> Engine:
+    def for_tokens(self, tokens: int) -> Engine:
         """Return itself."""
         return self
 
