@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks import corpora, harness
 from benchmarks.corner_words import SEEN, WORDS, Language
+from benchmarks.rates import machines
 from benchmarks.study import Row, Study
 
 Line = dict[str, Any]
@@ -208,7 +209,7 @@ class _Page:
             command=COMMAND,
             date=all_of("date"),
             commit=all_of("commit"),
-            machine=all_of("machine"),
+            machine="; ".join(machines(self._lines.values())) or self._words["not yet"],
             versions=", ".join(f"{name} {version}" for name, version in versions.items()),
         )
 

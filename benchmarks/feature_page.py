@@ -11,7 +11,7 @@ from benchmarks import harness
 from benchmarks.feature_study import FeatureStudy, Row, Tagger
 from benchmarks.finetune_data import DRAWN, SETS
 from benchmarks.finetune_pairs import RESAMPLES, Difference, Pairs
-from benchmarks.rates import machine
+from benchmarks.rates import machine, machines
 
 Plan = dict[Tagger, dict[HeadLayers, list[Row]]]
 """Tagger -> what it reads -> a row a seed."""
@@ -82,7 +82,7 @@ def make_page(study: FeatureStudy, plan: Plan, *, resamples: int = RESAMPLES) ->
         "## Every run",
         _runs(study, rows),
     ]
-    where = "; ".join(dict.fromkeys(line["machine"] for line in lines)) or machine()
+    where = "; ".join(machines(lines)) or machine()
     return harness.page("Features of a frozen encoder", COMMAND, where, parts)
 
 

@@ -13,7 +13,7 @@ from benchmarks.finetune_data import DRAWN, SETS, STARTED_ON, TRAIN
 from benchmarks.finetune_pairs import Difference, Pair, Pairs
 from benchmarks.finetune_sides import BATCH, EPOCHS, Line, Row
 from benchmarks.finetune_study import FinetuneStudy, timed_with
-from benchmarks.rates import machine
+from benchmarks.rates import machine, machines
 
 Table = Mapping[str, Mapping[str, Sequence[Row]]]
 """Data set -> kind of run -> a row a seed."""
@@ -105,7 +105,7 @@ def make_page(study: FinetuneStudy, plan: Plan, *, resamples: int = 1000) -> str
         _rates(study, plan.rows),
     ]
     measured = study.rates.lines(row.pace for row in plan.rows)
-    where = "; ".join(dict.fromkeys(line["machine"] for line in measured)) or machine()
+    where = "; ".join(machines(measured)) or machine()
     return harness.page("Fine-tuning beside a transformers Trainer", COMMAND, where, parts)
 
 
@@ -195,10 +195,10 @@ def _rates(study: FinetuneStudy, rows: Sequence[Row]) -> str:
     lines = study.rates.lines([pace for row in rows for pace in (row.pace, row.evaluation_pace)])
     cells = [
         [f"`{line['pace']}`", f"{line['seconds']:.4f}", f"{line['spread']:.0%}", f"{line['rounds']}", line["date"],
-         line["commit"]]
+         line["commit"], line["machine"].partition(" (")[0]]
         for line in lines
     ]  # fmt: skip
-    table = harness.table(["pace", "seconds", "spread", "rounds", "date", "commit"], cells)
+    table = harness.table(["pace", "seconds", "spread", "rounds", "date", "commit", "machine"], cells)
     return f"{table}\n\n{'Medians over rounds.' if cells else 'Not measured yet.'}"
 
 

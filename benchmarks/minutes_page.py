@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks import corpora, harness
-from benchmarks.rates import machine
+from benchmarks.rates import machine, machines
 from benchmarks.study import Row, Study
 
 Line = tuple[str, list[Row]]
@@ -172,9 +172,9 @@ def _rates(study: Study, every: Sequence[Row]) -> str:
          line["commit"]]
         for line in lines
     ]  # fmt: skip
-    machines = "\n\n".join(f"Measured on: {name}" for name in dict.fromkeys(line["machine"] for line in lines))
+    measured = "\n\n".join(f"Measured on: {name}" for name in machines(lines))
     return harness.table(["pace", "seconds a step", "spread", "rounds", "date", "commit"], table) + (
-        f"\n\n{machines}" if machines else "\n\nNot measured yet."
+        f"\n\n{measured}" if measured else "\n\nNot measured yet."
     )
 
 

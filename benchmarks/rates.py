@@ -120,3 +120,8 @@ def _short(run: Callable[[int, Path], float], seconds: float) -> Callable[[], Ca
 def machine() -> str:
     """Return the machine in one line, measured once."""
     return describe_machine().line()
+
+
+def machines(lines: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the machines of kept lines, each once: matrix rates differ from sitting to sitting, the last are told."""
+    return list({line["machine"].partition("; matrices")[0]: line["machine"] for line in lines}.values())
