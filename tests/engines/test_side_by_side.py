@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,8 @@ import torch
 from anaume.bundle import Bundle, LongPolicy
 from anaume.config import EmbeddingConfig
 from anaume.engines import has_openvino, side_by_side
+from anaume.exporting.graphs import export_graphs
+from helpers import PATIENCE
 from tiny_runs import tiny_bundle
 
 
@@ -91,3 +96,42 @@ def test_many_texts_side_by_side_have_the_vectors_of_few(
     assert np.array_equal(whole.coverage, np.concatenate([part.coverage for part in parts]))
     again = bundle.embed_report(texts, long=long)
     assert np.array_equal(again.vectors, whole.vectors)
+
+
+_FORKED = """
+import os, sys, warnings
+import numpy as np, torch
+import anaume
+warnings.simplefilter("ignore")
+torch.set_num_threads(2)
+bundle = anaume.load(sys.argv[1], engine=sys.argv[2], device="cpu")
+texts = ["the dog likes the bank of the river", "is cute", "the river"] * 500
+few, many = bundle.embed(texts[:9]), bundle.embed(texts)
+assert bundle.engine.for_tokens(10_000).at_once() == (2 if bundle.engine.name == "openvino" else 1)
+child = os.fork()
+if child == 0:
+    good = np.array_equal(bundle.embed(texts[:9]), few) and np.array_equal(bundle.embed(texts), many)
+    bundle = anaume.load(sys.argv[1], engine=sys.argv[2], device="cpu")  # its own, the other one let go
+    os._exit(0 if good and np.array_equal(bundle.embed(texts), many) else 3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_openvino() or sys.platform == "win32", reason="the extra `fast`, and a system that forks")
+@pytest.mark.parametrize("form", ["bundle", "openvino"])
+def test_a_forked_process_embeds_with_a_bundle_that_embedded_before(form: str, tmp_path: Path) -> None:
+    # The streams of a compiled graph are threads, and threads stay behind at a fork: the child waited for ever.
+    bundle = tiny_bundle("mlm").with_embedding(EmbeddingConfig(pooling="mean", max_length=32))
+    bundle.save(tmp_path / "b")
+    if form == "openvino":
+        export_graphs(Bundle.load(tmp_path / "b", device="cpu"), tmp_path / "x", "openvino")
+    place, engine = (tmp_path / "b", "openvino") if form == "bundle" else (tmp_path / "x", "auto")
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKED, place, engine],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE / 4,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -58,7 +59,7 @@ def export_engine(parts: BundleParts, precision: Precision, device: str) -> Engi
 def graph_runner(exported: Exported, precision: Precision) -> Callable[[str, Plan], Runner]:
     """Return what gives the runner of each graph: read when it is first asked for, and kept."""
     graphs = exported.int8 if precision == "int8" else exported.graphs
-    made: dict[tuple[str, Plan], Runner] = {}
+    made: dict[tuple[str, Plan, int], Runner] = {}  # a forked process has none of the threads of those made before
     lock = threading.Lock()
 
     def runner(name: str, plan: Plan) -> Runner:
@@ -71,10 +72,11 @@ def graph_runner(exported: Exported, precision: Precision) -> Callable[[str, Pla
             have = ", ".join(other for other in exported.graphs if other != EMBED) or "text vectors alone"
             raise SettingsError(f"this export has no graph of {what}; it has: {have}")
         path = exported.directory / graphs[name]
+        key = (name, plan, os.getpid())
         with lock:
-            if (name, plan) not in made:
+            if key not in made:
                 onnx = exported.form == "onnx"
-                made[name, plan] = OnnxRunner(path) if onnx else OpenVinoRunner(path, precision, plan)
-            return made[name, plan]
+                made[key] = OnnxRunner(path) if onnx else OpenVinoRunner(path, precision, plan)
+            return made[key]
 
     return runner

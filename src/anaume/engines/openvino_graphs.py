@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import threading
 from importlib.metadata import version
 from pathlib import Path
@@ -74,7 +75,8 @@ def graph_key(model: Bert, embedding: EmbeddingConfig, name: str) -> str:
 class _Made:
     watch: Watch
     graphs: dict[str, Path | bytes]
-    runners: dict[tuple[str, Plan], Runner]
+    runners: dict[tuple[str, Plan, int], Runner]
+    """By the process, too: a forked one has none of the threads of those that were made before."""
 
 
 class CompiledGraphs:
@@ -95,9 +97,10 @@ class CompiledGraphs:
             made = self._made
             if name not in made.graphs:
                 made.graphs[name] = self._graph(name)
-            if (name, plan) not in made.runners:
-                made.runners[name, plan] = OpenVinoRunner(made.graphs[name], self._precision, plan)
-            return made.runners[name, plan]
+            key = (name, plan, os.getpid())
+            if key not in made.runners:
+                made.runners[key] = OpenVinoRunner(made.graphs[name], self._precision, plan)
+            return made.runners[key]
 
     def _graph(self, name: str) -> Path | bytes:
         """Return the graph as OpenVINO reads it: from disk, or as it was written where nothing can be kept."""

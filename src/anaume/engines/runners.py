@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import threading
+import weakref
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -57,8 +59,16 @@ def without_telemetry(module: str, what: str) -> Any:
 
 @cache
 def openvino_core() -> Any:
-    """Return OpenVINO's core, one a process. Raises MissingExtra."""
+    """Return OpenVINO's core, one a process, and its forks'. Raises MissingExtra."""
+    if sys.platform != "win32":
+        os.register_at_fork(after_in_child=lambda: _inherited.extend(_alive))
     return openvino().Core()
+
+
+_alive: weakref.WeakSet[OpenVinoRunner] = weakref.WeakSet()
+_inherited: list[OpenVinoRunner] = []
+"""Graphs that were compiled before a fork: their threads stayed behind, so the fork compiles its own. Never let go:
+OpenVINO would hand their streams to the next graph, which would wait for ever."""
 
 
 def in_bfloat16(precision: Precision) -> bool:
@@ -93,6 +103,7 @@ class OpenVinoRunner:
         self.inputs = frozenset(port.get_any_name() for port in self._compiled.inputs)
         self.at_once: int = self._compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
         self._requests = threading.local()
+        _alive.add(self)
 
     def __call__(self, feeds: Mapping[str, npt.NDArray[np.int64]]) -> Vectors:
         """Return the graph's output; each thread has a request of its own."""
