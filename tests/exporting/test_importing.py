@@ -110,7 +110,7 @@ def test_what_fits_nowhere_is_refused_by_name(variables: dict[str, Values], tmp_
         imported(write(tmp_path / "b", strange))
     turned = {**variables, "bert/encoder/layer_0/output/dense/kernel": np.zeros((12, 20), np.float32)}
     with pytest.raises(
-        BundleError, match=r"layer\.0\.output\.dense\.weight is \(20, 12\), config\.json says \(12, 20\)"
+        BundleError, match=r"layer\.0\.output\.dense\.weight is \(20, 12\), bert_config\.json says \(12, 20\)"
     ):
         imported(write(tmp_path / "c", turned))
     objects = {f"{name}/.ATTRIBUTES/VARIABLE_VALUE": values for name, values in variables.items()}
@@ -134,6 +134,17 @@ def test_missing_and_foreign_files_are_told_with_the_option_that_names_them(
         imported(prefix, vocab=tmp_path / "words.txt", overwrite=True)
     with pytest.raises(SettingsError, match=r"holds a bundle already.*--overwrite"):
         imported(prefix, vocab=tmp_path / "words.txt")
+    with pytest.raises(BundleError, match=r"is a directory: name the checkpoint's own with vocab=.*--vocab FILE"):
+        imported(prefix, vocab=tmp_path, overwrite=True)
+    with pytest.raises(SettingsError, match=r"directory of a TensorFlow checkpoint.*bert_model\.ckpt$"):
+        import_checkpoint(tmp_path, tmp_path / "of the directory")
+    (tmp_path / "bert_config.json").rename(tmp_path / "mine.json")
+    (tmp_path / "words.txt").write_text("\n".join(VOCAB), "utf-8")
+    told = json.loads((tmp_path / "mine.json").read_text("utf-8"))
+    for layers, what in ((told["num_hidden_layers"] + 1, "Missing"), (1, "Unknown")):
+        (tmp_path / "mine.json").write_text(json.dumps({**told, "num_hidden_layers": layers}), "utf-8")
+        with pytest.raises(BundleError, match=rf"{what} \([1-9].*do they belong to this .*mine\.json\?"):
+            imported(prefix, vocab=tmp_path / "words.txt", config=tmp_path / "mine.json", overwrite=True)
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,12 @@ class Checkpoint:
     report: LoadReport
 
 
-def read_checkpoint(stored: StoredTensors, config: ForeignConfig, where: str) -> Checkpoint:
+def read_checkpoint(
+    stored: StoredTensors, config: ForeignConfig, where: str, settings: str = "config.json"
+) -> Checkpoint:
     """Sort the tensors of a checkpoint into encoder, pooler and heads.
+
+    where, settings  what errors call the weights and the file that `config` came from
 
     Raises BundleError naming every tensor that is missing from the encoder or from a head that is partly there, that
     is left over, of a wrong shape, not floating point or not finite.
@@ -62,7 +66,7 @@ def read_checkpoint(stored: StoredTensors, config: ForeignConfig, where: str) ->
     pooler = any(name.startswith("pooler.") for name in tensors)
     if config.encoder.num_hidden_layers > len(stored.tensors):  # don't list a million missing names
         raise BundleError(
-            f"{where}: config.json says {config.encoder.num_hidden_layers:,} layers, and the weights hold only "
+            f"{where}: {settings} says {config.encoder.num_hidden_layers:,} layers, and the weights hold only "
             f"{len(stored.tensors)} tensors"
         )
     encoder = encoder_entries(config.encoder.num_hidden_layers)
@@ -72,7 +76,7 @@ def read_checkpoint(stored: StoredTensors, config: ForeignConfig, where: str) ->
         head = head_for(kind, config, outputs, where)
         heads[head.kind] = head
         entries = entries + head_entries(head.kind, head.kind)
-    _require_all_used(entries, tensors, raw_name, where)
+    _require_all_used(entries, tensors, raw_name, where, settings)
     if "mlm" in heads and not config.tied and not has_decoder:
         raise BundleError(
             f"{where}: tie_word_embeddings is false, but the MLM output matrix (cls.predictions.decoder.weight) is "
@@ -81,7 +85,7 @@ def read_checkpoint(stored: StoredTensors, config: ForeignConfig, where: str) ->
     needing = [name for name, head in heads.items() if head.needs_pooler]
     if needing and not pooler:
         raise BundleError(f"{where}: the head {', '.join(needing)} reads the pooler, which is not in the weights")
-    _require_shapes(entries, tensors, empty_model(config.encoder, heads, pooler), where)
+    _require_shapes(entries, tensors, empty_model(config.encoder, heads, pooler), where, settings)
     expected = sum(len(entry.theirs) for entry in encoder)
     report = LoadReport(
         encoder_loaded=expected,
@@ -117,7 +121,7 @@ def _heads_in(tensors: Mapping[str, Tensor], config: ForeignConfig, where: str) 
 
 
 def _require_all_used(
-    entries: list[Entry], tensors: Mapping[str, Tensor], raw_name: Mapping[str, str], where: str
+    entries: list[Entry], tensors: Mapping[str, Tensor], raw_name: Mapping[str, str], where: str, settings: str
 ) -> None:
     wanted = {name for entry in entries for name in entry.theirs}
     missing = sorted(wanted - tensors.keys(), key=natural_order)
@@ -125,23 +129,27 @@ def _require_all_used(
     if missing or unknown:
         raise BundleError(
             f"{where}: the weights do not fit. Missing ({len(missing)}): {some(missing)}. "
-            f"Unknown ({len(unknown)}): {some(unknown)}. Nothing is loaded in part"
+            f"Unknown ({len(unknown)}): {some(unknown)}. Nothing is loaded in part: do they belong to this {settings}?"
         )
 
 
-def _require_shapes(entries: list[Entry], tensors: Mapping[str, Tensor], model: Bert, where: str) -> None:
+def _require_shapes(
+    entries: list[Entry], tensors: Mapping[str, Tensor], model: Bert, where: str, settings: str
+) -> None:
     ours = model.state_dict()
     wrong = []
     for entry in entries:
         rows, *rest = ours[entry.ours].shape
         expected = (rows // len(entry.theirs), *rest)
         wrong += [
-            f"{name} is {tuple(tensors[name].shape)}, config.json says {expected}"
+            f"{name} is {tuple(tensors[name].shape)}, {settings} says {expected}"
             for name in entry.theirs
             if tensors[name].shape != expected
         ]
     if wrong:
-        raise BundleError(f"{where}: {len(wrong)} tensors have wrong shapes: {'; '.join(wrong[:3])}")
+        raise BundleError(
+            f"{where}: {len(wrong)} tensors have wrong shapes: {'; '.join(wrong[:3])}: do they belong together?"
+        )
 
 
 def _absent(architecture: str, heads: Mapping[str, HeadConfig], pooler: bool) -> tuple[str, ...]:
@@ -175,7 +183,9 @@ def build_model(
         if state[name].shape != tensor.shape
     ]
     if wrong:
-        raise BundleError(f"{where}: {len(wrong)} tensors have wrong shapes: {'; '.join(wrong[:3])}")
+        raise BundleError(
+            f"{where}: {len(wrong)} tensors have wrong shapes: {'; '.join(wrong[:3])}: do they belong together?"
+        )
     model.load_state_dict({name: tensor.contiguous() for name, tensor in state.items()}, assign=True)
     return model.eval()
 

@@ -84,6 +84,7 @@ def import_checkpoint(
     if not overwrite and place.is_dir() and any(place.iterdir()):
         raise SettingsError(f"{place} holds a bundle already; name another, or overwrite=True (--overwrite)")
     if _is_directory(source):
+        _refuse_around_checkpoint(Path(source))
         given = {"config": config, "vocab": vocab, "lower_case": lower_case}
         if named := [name for name, value in given.items() if value is not None]:
             raise SettingsError(f"{source}: a directory brings its own files; {', '.join(named)} is for checkpoints")
@@ -109,7 +110,8 @@ def read_tensorflow(
     vocab_path = beside / VOCAB if vocab is None else Path(vocab)
     for path, option in ((config_path, "config"), (vocab_path, "vocab")):
         if not path.is_file():
-            raise BundleError(f"{path} is not there: name the checkpoint's own with {option}= (--{option} FILE)")
+            what = "is a directory" if path.is_dir() else "is not there"
+            raise BundleError(f"{path} {what}: name the checkpoint's own with {option}= (--{option} FILE)")
     told = read_object(config_path)
     if CLASSIFIER in checkpoint.variables:
         told = {"architectures": ["BertForSequenceClassification"], **told}
@@ -122,7 +124,7 @@ def read_tensorflow(
         )
     stored, left_out = _stored(checkpoint)
     where = str(checkpoint.prefix)
-    found = read_checkpoint(stored, foreign, where)
+    found = read_checkpoint(stored, foreign, where, config_path.name)
     model = build_model(foreign.encoder, found.heads, found.state, where)
     longest = foreign.encoder.max_position_embeddings
     if CLASSIFIER in checkpoint.variables:
@@ -148,6 +150,13 @@ def _is_directory(source: str | Path) -> bool:
     path = Path(source)
     checkpoint = ".ckpt" in path.name or path.is_file() or path.with_name(f"{path.name}.index").is_file()
     return path.is_dir() or not checkpoint
+
+
+def _refuse_around_checkpoint(folder: Path) -> None:
+    """Raise SettingsError for a directory that holds a TensorFlow checkpoint and no bundle."""
+    inside = sorted(path.with_suffix("") for path in folder.glob("*.index"))
+    if inside and not any(path.name != CONFIG for path in folder.glob("*.json")):
+        raise SettingsError(f"{folder} is the directory of a TensorFlow checkpoint: name the checkpoint, {inside[0]}")
 
 
 def _tokenizer(path: Path, lower_case: bool | None) -> tuple[Tokenizer, list[str]]:
