@@ -46,12 +46,17 @@ def cached(key: str) -> Path | None:
     except (OSError, ValueError, AttributeError):
         return None
     if not whole or GRAPH not in sizes:
-        log.warning("%s: damaged, made anew", entry)
-        shutil.rmtree(entry, ignore_errors=True)
+        forget(entry / GRAPH)
         return None
     with suppress(OSError):
         os.utime(entry)  # used just now
     return entry / GRAPH
+
+
+def forget(graph: Path) -> None:
+    """Remove the entry of a graph that can't be used, as far as it can be removed."""
+    log.warning("%s: damaged, made anew", graph.parent)
+    shutil.rmtree(graph.parent, ignore_errors=True)
 
 
 def keep(key: str, write: Callable[[Path], None]) -> Path | None:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from anaume.config import EmbeddingConfig
-from anaume.engines.graph_cache import cache_folder, cached, keep
+from anaume.engines.graph_cache import cache_folder, cached, forget, keep
 from anaume.engines.graph_engine import GraphEngine, Runner
 from anaume.engines.graph_names import EMBED, graph_names
 from anaume.engines.protocol import PRECISIONS, Precision
 from anaume.engines.runners import FAST, OpenVinoRunner, Plan, has_openvino, openvino, openvino_core
 from anaume.engines.torch_engine import TorchEngine
 from anaume.engines.watching import Watch
-from anaume.errors import MissingExtra, SettingsError, nearest
+from anaume.errors import BundleError, MissingExtra, SettingsError, nearest
 from anaume.logs import get_logger
 from anaume.model import Bert
 
@@ -99,17 +99,29 @@ class CompiledGraphs:
                 made.graphs[name] = self._graph(name)
             key = (name, plan, os.getpid())
             if key not in made.runners:
-                made.runners[key] = OpenVinoRunner(made.graphs[name], self._precision, plan)
+                made.runners[key] = self._compiled(made.graphs, name, plan)
             return made.runners[key]
 
-    def _graph(self, name: str) -> Path | bytes:
+    def _compiled(self, graphs: dict[str, Path | bytes], name: str, plan: Plan) -> Runner:
+        """Compile a graph; one from disk that is damaged in spite of its right size is made anew."""
+        graph = graphs[name]
+        try:
+            return OpenVinoRunner(graph, self._precision, plan)
+        except BundleError:
+            if not isinstance(graph, Path):
+                raise
+            forget(graph)
+            graphs[name] = self._graph(name, anew=True)
+            return OpenVinoRunner(graphs[name], self._precision, plan)
+
+    def _graph(self, name: str, *, anew: bool = False) -> Path | bytes:
         """Return the graph as OpenVINO reads it: from disk, or as it was written where nothing can be kept."""
         names = graph_names(self._model)
         if name not in names:
             have = ", ".join(names[1:]) or "none"
             raise SettingsError(f"the model has no head called {name!r}{nearest(name, names)}; it has: {have}")
         key = graph_key(self._model, self._embedding, name)
-        path = cached(key)
+        path = None if anew else cached(key)
         if path is not None:
             log.debug("graph %s: found as %s", name, key[:12])
             return path

@@ -99,7 +99,8 @@ class OpenVinoRunner:
             self._compiled = core.compile_model(model, "CPU", hints)
         except RuntimeError as error:
             what = str(graph) if isinstance(graph, Path) else "a graph"
-            raise BundleError(f"{what}: OpenVINO can't read or compile it: {str(error).splitlines()[-1]}") from error
+            why = (str(error).strip() or "it says no more").splitlines()[-1]
+            raise BundleError(f"{what}: OpenVINO can't read or compile it: {why}") from error
         self.inputs = frozenset(port.get_any_name() for port in self._compiled.inputs)
         self.at_once: int = self._compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
         self._requests = threading.local()
