@@ -167,9 +167,10 @@ def check_files(directory: Path, manifest: Manifest, *, weights: bool = False) -
         if name.endswith(_WEIGHTS) and size != told["bytes"]:
             raise BundleError(f"{file}: {size:,} bytes, and {told['bytes']:,} were saved: truncated? Copy it again")
         if (weights or not name.endswith(_WEIGHTS)) and sha256_of(file) != told["sha256"]:
+            meant = "import the directory anew without anaume.json if the change is meant"
             raise BundleError(
                 f"{file} was changed after the bundle was saved (its sha256 differs from anaume.json): restore it, or "
-                "import the directory anew without anaume.json if the change is meant"
+                f"{meant if manifest.export is None else 'export the bundle it was made of anew'}"
             )
 
 
