@@ -124,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         run.stream(given.stream)
     command = (
         f"python -m benchmarks.embed --short {given.short} --passages {given.passages} --long {given.long} "
-        f"--repeats {given.repeats} --stream {given.stream}"
+        f"--repeats {given.repeats} --stream {given.stream}{' --int8 B8' if given.int8 else ''}"
     )
     parts = embed_page.parts(run, rates, given.repeats, given.stream, {**left_out, **run.failed}, CHECKPOINT, LONGEST)
     harness.publish(harness.page("Embedding", command, describe_machine().line(), parts), given.out)
