@@ -133,7 +133,7 @@ def row_logits(features: Features, head: str, engine: Engine, pad_id: int) -> li
     """Return what a head says of each row, real tokens only."""
     lengths = features.token_ids.lengths
     found: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * features.rows
-    engine = engine.for_tokens(sum(lengths))
+    engine = engine.for_tokens(int(lengths.sum()))
     batches = token_budget_batches(lengths, engine.max_batch_tokens, close=True)
 
     def of_batch(batch: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
