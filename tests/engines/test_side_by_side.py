@@ -135,3 +135,19 @@ def test_a_forked_process_embeds_with_a_bundle_that_embedded_before(form: str, t
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not has_openvino(), reason="the extra `fast` is not installed")
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.filterwarnings("ignore::anaume.AnaumeWarning")  # cut texts, unknown pieces
+def test_many_texts_side_by_side_have_torch_s_labels_and_prompted_vectors(
+    tuned_dir: Path, tiny_bundle_dir: Path
+) -> None:
+    texts = [f"the dog number {number} likes the bank of the river" for number in range(2000)]
+    here, there = (Bundle.load(tuned_dir, device="cpu", engine=engine) for engine in ("openvino", "torch"))
+    logits = [np.array([list(one.probabilities.values()) for one in bundle.predict(texts)]) for bundle in (here, there)]
+    np.testing.assert_allclose(logits[0], logits[1], atol=1e-5)
+    here, there = (Bundle.load(tiny_bundle_dir, device="cpu", engine=engine) for engine in ("openvino", "torch"))
+    assert here.engine.for_tokens(2000 * 16) is not here.engine
+    vectors = [bundle.embed(texts, as_="query") for bundle in (here, there)]
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-5)
