@@ -40,13 +40,22 @@ def test_close_batches_keep_the_budget_and_the_order_and_pad_no_more(lengths, ma
         most, following = max(lengths[batch[0]], 1), lengths[after[0]]
         if len(batch) < max_rows and (len(batch) + 1) * most <= max_tokens:
             assert len(batch) * most >= max_tokens / 4
-            assert following < 0.95 * most
+            assert following < 0.95 * most or len(batch) % 8 == 0
 
 
 def test_close_batches_of_paragraphs_pad_less_than_three_percent():
     lengths = np.random.default_rng(0).gamma(1.3, 25, 600).astype(int).clip(6, 256)  # like paragraphs: mean 33
     close = token_budget_batches(lengths, 1024, close=True)
     assert padding_share(lengths, close) < 0.03 < padding_share(lengths, token_budget_batches(lengths, 1024))
+
+
+def test_close_batches_of_short_texts_come_in_few_shapes():
+    lengths = [np.random.default_rng(seed).gamma(4, 2, 4096).astype(int).clip(3, 64) for seed in range(10)]
+    batches = [(own, batch) for own in lengths for batch in token_budget_batches(own, 512, close=True)]
+    shapes = {(len(batch), own[batch].max()) for own, batch in batches}
+    counts = [len(batch) for own, batch in batches if len(batch) > 16 and len(batch) < 512 // own[batch].max()]
+    assert counts and sum(count % 8 > 0 for count in counts) <= 10  # the last batch of each takes what is left
+    assert len(shapes) < 140
 
 
 def test_equal_lengths_stay_in_input_order():

@@ -17,6 +17,9 @@ from anaume.errors import SettingsError
 _ENOUGH, _ALIKE = 0.25, 0.95
 """Close batches: from a quarter of the budget on they end where a row is 5 % shorter than their longest. Measured: a
 batch costs an engine what 5 to 17 tokens cost, so twice as many batches are cheaper than 3 % of padding."""
+_ROWS = 8
+"""From twice as many rows on, close batches have a multiple of so many. OpenVINO keeps 0.3 MB for each shape that it has
+seen, and short texts come in half as many then."""
 
 
 def token_budget_batches(
@@ -47,7 +50,10 @@ def token_budget_batches(
         stop = start + min(max(max_tokens // longest, 1), max_rows)
         if close:
             alike = int(np.searchsorted(negative, -_ALIKE * longest, side="right"))
-            stop = min(stop, max(alike, start + math.ceil(_ENOUGH * max_tokens / longest)))
+            rows = max(alike - start, math.ceil(_ENOUGH * max_tokens / longest))
+            if rows >= 2 * _ROWS:
+                rows = _ROWS * math.ceil(rows / _ROWS)
+            stop = min(stop, start + rows)
         batches.append(order[start:stop])
         start = stop
     return batches
