@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,10 @@ import torch
 
 from anaume.bundle import Bundle, LongPolicy
 from anaume.config import EmbeddingConfig
-from anaume.engines import has_openvino, side_by_side
+from anaume.engines import has_openvino, runners, side_by_side
+from anaume.engines.graph_names import EMBED
+from anaume.engines.graphs import build_graph
+from anaume.engines.runners import OpenVinoRunner
 from anaume.exporting.graphs import export_graphs
 from helpers import PATIENCE
 from tiny_runs import tiny_bundle
@@ -70,6 +74,34 @@ def three_threads() -> Iterator[None]:
     torch.set_num_threads(3)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(not has_openvino(), reason="the extra `fast` is not installed")
+def test_a_process_s_first_inference_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two at once could wait for each other for ever: one for the interpreter, one for a guard of C++ in OpenVINO.
+    embedding = EmbeddingConfig(pooling="mean")
+    runner = OpenVinoRunner(build_graph(tiny_bundle("mlm").model, embedding, EMBED, {}), "float32", "many")
+    monkeypatch.setattr(runners, "_inferred", threading.Event())
+    infer, at_work, meeting = OpenVinoRunner._infer, [0], threading.Barrier(3)
+    company: list[int] = []
+
+    def watched(self: OpenVinoRunner, feeds: Any) -> Any:
+        first = not runners._inferred.is_set()
+        at_work[0] += 1
+        time.sleep(0.02)
+        company.extend([at_work[0]] * first)
+        output = infer(self, feeds)
+        at_work[0] -= 1
+        return output
+
+    def at_once(_: int) -> Any:
+        meeting.wait(timeout=20)
+        return runner({name: np.ones((2, 5), dtype=np.int64) for name in runner.inputs})
+
+    monkeypatch.setattr(OpenVinoRunner, "_infer", watched)
+    outputs = list(side_by_side(at_once, range(3), 3))
+    assert set(company) == {1}
+    assert all(np.array_equal(output, outputs[0]) for output in outputs)
 
 
 @pytest.mark.skipif(not has_openvino(), reason="the extra `fast` is not installed")

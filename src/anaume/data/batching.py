@@ -18,8 +18,8 @@ _ENOUGH, _ALIKE = 0.25, 0.95
 """Close batches: from a quarter of the budget on they end where a row is 5 % shorter than their longest. Measured: a
 batch costs an engine what 5 to 17 tokens cost, so twice as many batches are cheaper than 3 % of padding."""
 _ROWS = 8
-"""From twice as many rows on, close batches have a multiple of so many. OpenVINO keeps 0.3 MB for each shape that it has
-seen, and short texts come in half as many then."""
+"""From twice as many rows on, close batches have a multiple of so many. OpenVINO keeps 0.3 MB for each shape that it
+has seen, and short texts come in half as many then."""
 
 
 def token_budget_batches(

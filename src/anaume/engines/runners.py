@@ -70,6 +70,10 @@ _inherited: list[OpenVinoRunner] = []
 """Graphs that were compiled before a fork: their threads stayed behind, so the fork compiles its own. Never let go:
 OpenVINO would hand their streams to the next graph, which would wait for ever."""
 
+_first_inference, _inferred = threading.Lock(), threading.Event()
+"""A process's first inference runs alone. In it OpenVINO looks NumPy up under a guard of C++, and of two threads that
+come at once one holds the guard and waits for the interpreter, and the other the other way round, for ever."""
+
 
 def in_bfloat16(precision: Precision) -> bool:
     """Return whether bfloat16 is computed in: of int8, by what is not quantised, where the processor has it."""
@@ -108,6 +112,14 @@ class OpenVinoRunner:
 
     def __call__(self, feeds: Mapping[str, npt.NDArray[np.int64]]) -> Vectors:
         """Return the graph's output; each thread has a request of its own."""
+        if _inferred.is_set():
+            return self._infer(feeds)
+        with _first_inference:
+            output = self._infer(feeds)
+        _inferred.set()
+        return output
+
+    def _infer(self, feeds: Mapping[str, npt.NDArray[np.int64]]) -> Vectors:
         if not hasattr(self._requests, "own"):
             self._requests.own = self._compiled.create_infer_request()
         result: Vectors = np.array(self._requests.own.infer(dict(feeds), share_inputs=True)[0], dtype=np.float32)
