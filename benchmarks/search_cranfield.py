@@ -14,9 +14,9 @@ import torch
 
 import anaume
 from anaume.errors import AnaumeWarning
+from anaume.search import Index, open_index
 from anaume.search.finding import Searched, by_words
 from anaume.search.hits import Hit
-from anaume.search.index import Index, open_index
 from anaume.tasks.retrieval import ranking_scores
 from benchmarks import harness, search_rerankers
 from benchmarks.jobs import Job, JobStudy, Line

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaume.bundle.embedding import EmbedTotals
+from anaume.search.current import settle_index
 from anaume.search.documents import Document, Survey
 from anaume.search.finding import Searched, by_vector
-from anaume.search.index import Index, settle_index
+from anaume.search.index import Index
 from anaume.search.store import Store
 from anaume.search.table import Passages
 from anaume.search.writing import add_documents, survey_documents

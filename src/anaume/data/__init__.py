@@ -1,7 +1,8 @@
 """Files into rows, rows into batches, vectors onto disk and back; `corpus`: text into shards. No torch, no model."""
 
+from anaume.data.atomic import atomic_file, atomic_text
 from anaume.data.batching import pad, pad_to, padding_share, token_budget_batches
-from anaume.data.files import STDIN, TextFile, atomic_file, atomic_text, open_text
+from anaume.data.files import STDIN, TextFile, open_text
 from anaume.data.records import FORMATS
 from anaume.data.rows import TEXT_COLUMNS, Row, read_rows
 from anaume.data.stored import StoredVectors, join, read_about, read_vectors

@@ -1,29 +1,22 @@
-"""Text in, whole files out: the two places where bytes on disk meet the rest of anaume.
+"""Bytes on disk into lines of text, the way corpora need them.
 
-`open_text` reads lines the way corpora need them: only LF and CRLF end a line, so U+2028, U+0085, VT and their kin stay
-in the text; byte-order marks are honoured and removed; gzip is seen through, by content and not by name; bytes that
-do not decode are an error that names the place, or are replaced and counted.
-
-`atomic_file` writes a file that appears whole or not at all.
+Only LF and CRLF end a line, so U+2028, U+0085, VT and their kin stay in the text; byte-order marks are honoured and
+removed; gzip is seen through, by content and not by name; bytes that do not decode are an error that names the place,
+or are replaced and counted.
 """
 
 from __future__ import annotations
 
 import codecs
-import errno
 import gzip
 import io
-import os
-import secrets
-import stat
 import sys
 import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Literal, Self, TextIO, cast
+from typing import BinaryIO, Literal, Self, cast
 
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 
@@ -38,7 +31,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 DecodeErrors = Literal["strict", "replace"]
 
@@ -273,80 +265,3 @@ def _true_encoding(name: str, head: bytes, asked: str) -> str:
     if canonical == "utf-8" and every_second_is_nul:
         raise DataError(f"{name}: looks like UTF-16 without its mark; pass encoding='utf-16-le' or 'utf-16-be'")
     return canonical
-
-
-@contextmanager
-def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
-    """Give a binary file to write; it takes the place of `path` when the block ends well.
-
-    It is a temporary sibling, flushed to disk and then renamed over `path`. If the block raises, the temporary is
-    removed and `path` is as it was; after a kill at any moment `path` is the old or the new file, whole (a hidden
-    `.anaume-*.tmp` may be left beside it). The mode of a file that was there is kept, and a link stays a link.
-
-    Raises:
-        DataError: a missing or read-only folder, a target that is no regular file, or a full disk.
-    """
-    target = Path(os.path.realpath(path))
-    mode = _writable_mode(path, target)
-    # A short name of its own: the target's may already be as long as the file system allows.
-    temporary = target.parent / f".anaume-{secrets.token_hex(8)}.tmp"
-    try:
-        file = open(temporary, "xb")  # noqa: SIM115  closed before the rename
-    except OSError as error:
-        raise DataError(f"{path}: can't be written: {error.strerror}") from error
-    try:
-        yield file
-        file.flush()
-        if mode is not None:
-            os.chmod(temporary, mode)
-        os.fsync(file.fileno())
-        file.close()
-        os.replace(temporary, target)
-    except BaseException as error:
-        with suppress(OSError):  # closing tries to flush once more, in vain on a full disk
-            file.close()
-        with suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError) and error.errno in _FULL:
-            raise DataError(f"{path}: {error.strerror}; nothing was written and an older file is untouched") from error
-        raise
-    _sync_folder(target.parent)
-
-
-@contextmanager
-def atomic_text(path: str | Path) -> Iterator[TextIO]:
-    """`atomic_file` for text: UTF-8 whatever the locale, and "\\n" written as it is."""
-    with atomic_file(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        try:
-            yield text
-            text.flush()
-        finally:
-            with suppress(OSError):
-                text.detach()  # or its end would close the file before it is synced
-
-
-def _writable_mode(path: str | Path, target: Path) -> int | None:
-    """Refuse what can't be replaced by a file; return the permission bits of a file that is there."""
-    if not target.parent.is_dir():
-        raise DataError(f"{path}: the folder {target.parent} does not exist; make it first")
-    try:
-        status = target.stat()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise DataError(f"{path}: can't be written: {error.strerror}") from error
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
-        raise DataError(f"{path}: is {kind}; name a file to write")
-    return stat.S_IMODE(status.st_mode)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where a folder can be opened (not on Windows)."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

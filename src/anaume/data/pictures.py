@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anaume.data.files import atomic_file
+from anaume.data.atomic import atomic_file
 from anaume.errors import DataError, MissingExtra
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

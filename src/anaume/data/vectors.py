@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.data.files import atomic_file
+from anaume.data.atomic import atomic_file
 from anaume.data.rows import Row
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 

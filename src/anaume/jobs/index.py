@@ -14,8 +14,9 @@ from anaume.errors import DataError, SettingsError
 from anaume.jobs.index_vectors import StoredPassages
 from anaume.jobs.progress import progress_bar
 from anaume.jobs.sources import scan_sources
+from anaume.search.current import settle_index, start_index
 from anaume.search.documents import Document, Survey, read_documents
-from anaume.search.index import Index, settle_index, start_index
+from anaume.search.index import Index
 from anaume.search.migrating import migrate_index
 from anaume.search.quality import CodesRecall, measure_codes
 from anaume.search.record import IndexRecord, Storage

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,20 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaume.bundle import Bundle, EmbedTotals
-from anaume.engines import Precision
 from anaume.errors import AnaumeWarning, BundleError, DataError, SettingsError
+from anaume.search.current import settle_index, start_index
 from anaume.search.documents import Survey, given_documents
 from anaume.search.finding import POOL, Ranker, Searched, by_vector, find
 from anaume.search.hits import Hit
 from anaume.search.record import IndexRecord, Storage
-from anaume.search.seal import Seal
+from anaume.search.seal import Seal, refuse_other
 from anaume.search.stats import IndexStats, index_stats
-from anaume.search.store import PASSAGES, Current, Store, number_of, said
-from anaume.search.table import among, digests, record_of, schema_of
-from anaume.search.tuning import settle
+from anaume.search.store import PASSAGES, Store, said
+from anaume.search.table import among, digests, record_of
 from anaume.search.writing import Added, add_documents, survey_documents
-
-_MIXABLE = {"float32", "bfloat16"}
 
 
 class Index:
@@ -268,93 +264,6 @@ class Index:
     def _searched(self) -> Searched:
         table, record = self.checked()
         return Searched(table=table, record=record, path=self.store.path, probes=self._probes)
-
-
-def start_index(store: Store, record: IndexRecord, **state: Any) -> Any:
-    """Make the empty table of a new index, in the place of whatever index is there, damaged or not.
-
-    state  what else `current` says
-    """
-    old = store.passages()
-    current = Current(table=f"{PASSAGES}{number_of(old[-1]) + 1 if old else 1}", **state)
-    table = store.create(current.table, schema_of(record, {}))
-    store.point(current)
-    for name in old:
-        store.drop(name)
-    return table
-
-
-def settle_index(store: Store, table: Any, record: IndexRecord, /, *, compact: bool = False, **state: Any) -> None:
-    """Give a table the indexes its size asks for, and note how it is searched.
-
-    state  what else changes in what `current` says
-    """
-    current = store.current()
-    assert current is not None
-    known = current.probes if state.get("table", current.table) == current.table else 0
-    probes = settle(table, record, store.path, probes=known, compact=compact)
-    after = dataclasses.replace(current, **{"probes": probes, **state})
-    if after != current:
-        store.point(after)
-
-
-def open_index(path: str | Path, bundle: Bundle | str | Path | None = None, *, device: str = "auto") -> Index:
-    """Open an index.
-
-    path    a folder, or "s3://bucket/path" and the like
-    bundle  what to search it with; None = the bundle the index remembers. That, or one given by directory or name, is
-            loaded on `device`, in int8 where the index's vectors are
-
-    Raises DataError when no index is there, BundleError when its bundle is gone or has become another one.
-    """
-    store = Store(path)
-    current = store.current()
-    if current is None:
-        raise DataError(f"{path}: no index is there; anaume index build makes one")
-    record = record_of(store.table(current.table), str(path))
-    if bundle is None and not record.bundle:
-        raise SettingsError(f"{path}: made by a bundle that was never saved; give the bundle to search it with")
-    if not isinstance(bundle, Bundle):
-        precision: Precision = "int8" if record.precision == "int8" else "float32"
-        try:
-            bundle = Bundle.load(bundle or record.bundle, device=device, precision=precision)
-        except BundleError as error:
-            if bundle is not None:
-                raise
-            raise BundleError(f"{path}: its bundle can't be opened; name it with --bundle: {error}") from error
-    index = Index(store, bundle)
-    index.checked()
-    if current.building:
-        warnings.warn(
-            f"{path}: its build is going on, or was broken off, with {len(index):,} passages by now; if it was broken "
-            "off, the same `anaume index build` line goes on",
-            AnaumeWarning,
-            stacklevel=2,
-        )
-    return index
-
-
-def refuse_other(record: IndexRecord, fingerprint: str, bundle: Bundle, where: str) -> None:
-    """Raise BundleError unless the bundle makes the very vectors that an index holds."""
-    if fingerprint != record.fingerprint:
-        name = _near(bundle.parts.source) or "the bundle in memory"
-        same = " (it has changed since)" if record.bundle and bundle.parts.source == record.bundle else ""
-        raise BundleError(
-            f"{where} holds vectors of {_near(record.bundle) or 'a bundle never saved'}, fingerprint "
-            f"{record.fingerprint}, and {name} makes vectors of fingerprint {fingerprint}{same}: use the first, or "
-            f"`anaume index migrate {where} --bundle {name}`"
-        )
-    if bundle.precision != record.precision and not {bundle.precision, record.precision} <= _MIXABLE:
-        raise BundleError(
-            f"{where} holds {record.precision} vectors, and the bundle makes {bundle.precision} ones, which are not "
-            f"near enough: open it with precision={record.precision!r}"
-        )
-
-
-def _near(path: str) -> str:
-    """Return a path as it is named from here, if it lies below."""
-    relative = os.path.relpath(path) if os.path.isabs(path) else path
-    return path if relative.startswith(os.pardir) else relative
 
 
 def _checked_top_k(top_k: int, searched: Searched) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 
 from anaume.bundle import Bundle
 from anaume.errors import DataError
+from anaume.search.current import settle_index
 from anaume.search.documents import Survey
-from anaume.search.index import settle_index
 from anaume.search.record import IndexRecord
 from anaume.search.store import PASSAGES, Store, said
 from anaume.search.table import among, kinds_of, record_of, schema_of, stored_documents

@@ -1,8 +1,14 @@
-"""Whether a bundle is still the one whose fingerprint was taken."""
+"""Whether a bundle makes the very vectors that an index holds, also when it has been changed since."""
 
 from __future__ import annotations
 
+import os
+
 from anaume.bundle import Bundle
+from anaume.errors import BundleError
+from anaume.search.record import IndexRecord
+
+_MIXABLE = {"float32", "bfloat16"}
 
 
 class Seal:
@@ -25,3 +31,26 @@ class Seal:
         if state != self._state:
             self._state, self._fingerprint = state, self.bundle.fingerprint
         return self._fingerprint
+
+
+def refuse_other(record: IndexRecord, fingerprint: str, bundle: Bundle, where: str) -> None:
+    """Raise BundleError unless the bundle makes the very vectors that an index holds."""
+    if fingerprint != record.fingerprint:
+        name = _near(bundle.parts.source) or "the bundle in memory"
+        same = " (it has changed since)" if record.bundle and bundle.parts.source == record.bundle else ""
+        raise BundleError(
+            f"{where} holds vectors of {_near(record.bundle) or 'a bundle never saved'}, fingerprint "
+            f"{record.fingerprint}, and {name} makes vectors of fingerprint {fingerprint}{same}: use the first, or "
+            f"`anaume index migrate {where} --bundle {name}`"
+        )
+    if bundle.precision != record.precision and not {bundle.precision, record.precision} <= _MIXABLE:
+        raise BundleError(
+            f"{where} holds {record.precision} vectors, and the bundle makes {bundle.precision} ones, which are not "
+            f"near enough: open it with precision={record.precision!r}"
+        )
+
+
+def _near(path: str) -> str:
+    """Return a path as it is named from here, if it lies below."""
+    relative = os.path.relpath(path) if os.path.isabs(path) else path
+    return path if relative.startswith(os.pardir) else relative

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anaume.data.atomic import atomic_file
 from anaume.data.corpus.documents import DocumentReader, Reading
 from anaume.data.corpus.filling import ShardMaker
 from anaume.data.corpus.inputs import Inputs
@@ -21,7 +22,6 @@ from anaume.data.corpus.summary import later_notes
 from anaume.data.corpus.survey import TRAIN, Survey, survey
 from anaume.data.corpus.workers import Workers, usable_cores
 from anaume.data.corpus.workspace import ADVICE, Workspace
-from anaume.data.files import atomic_file
 from anaume.errors import AnaumeWarning, DataError
 from anaume.logs import get_logger
 from anaume.tokenization import Tokenizer

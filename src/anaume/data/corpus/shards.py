@@ -24,7 +24,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.data.files import atomic_file
+from anaume.data.atomic import atomic_file
 from anaume.errors import DataError, SettingsError, nearest
 
 Split = Literal["train", "held-out"]

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from anaume.data.atomic import atomic_file
 from anaume.data.corpus.shards import PARTIAL, RECORD
-from anaume.data.files import atomic_file
 from anaume.errors import DataError, SettingsError
 
 JOURNAL, MADE_FROM, LOCK = "journal.jsonl", "made_from.json", "lock"
