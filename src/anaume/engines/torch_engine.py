@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +16,7 @@ from anaume.config import EmbeddingConfig
 from anaume.engines.packing import pack, packing_pays
 from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
 from anaume.engines.watching import Watch
-from anaume.errors import SettingsError
+from anaume.errors import AnaumeWarning, SettingsError
 from anaume.logs import get_logger
 from anaume.model import Bert, EncoderOutput, pool
 
@@ -24,6 +26,8 @@ log = get_logger(__name__)
 # machines with AVX-512 (docs/log.md). A GPU wants more work at once.
 CPU_BATCH_TOKENS: dict[Precision, int] = {"float32": 1024, "bfloat16": 2048}
 GPU_BATCH_TOKENS = 16384
+
+_imported_in = os.getpid()
 
 
 def pick_device(device: str) -> torch.device:
@@ -42,6 +46,21 @@ def pick_device(device: str) -> torch.device:
         reason = str(error).splitlines()[0]
         raise SettingsError(f"device {device!r} can't be used here (try auto or cpu): {reason}") from None
     return chosen
+
+
+def _mind_fork() -> None:
+    """Compute with one thread in a process that was forked: torch would wait for those that stayed behind, for ever."""
+    global _imported_in
+    if os.getpid() != _imported_in:
+        _imported_in = os.getpid()
+        if torch.get_num_threads() > 1:
+            warnings.warn(
+                "this process was forked, and torch's threads don't come along: it computes with one; where it should "
+                "have more, start it anew (multiprocessing.get_context('spawn'))",
+                AnaumeWarning,
+                stacklevel=2,
+            )
+            torch.set_num_threads(1)
 
 
 class TorchEngine:
@@ -148,6 +167,8 @@ class TorchEngine:
         return output
 
     def _eval_twin(self) -> Bert:
+        if self._device.type == "cpu":
+            _mind_fork()
         held = self._twin
         if held is not None and not held.watch.changed():
             return held.model
