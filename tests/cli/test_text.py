@@ -56,6 +56,13 @@ def test_tokenize_reads_lines_from_stdin_without_their_ends(run: Run, tiny_token
     assert [block.splitlines()[0] for block in blocks] == ["the dog", "cute"]
 
 
+def test_lines_of_stdin_in_another_encoding_are_refused_with_what_to_do(run: Run, tiny_tokenizer_dir: Path) -> None:
+    error = run("tokenize", tiny_tokenizer_dir, "-", stdin="the dog\n銀行\n".encode("cp932")).error()
+    assert "<stdin>: line 2, byte 8: not utf-8" in error
+    assert "iconv" in error
+    assert "--encoding" not in error  # an option that it doesn't have
+
+
 def test_tokenize_shows_control_characters_as_escapes(run: Run, tiny_tokenizer_dir: Path) -> None:
     out = run("tokenize", tiny_tokenizer_dir, "-", stdin=b"\x1b[31mred\ttab").out
     assert "\x1b" not in out

@@ -230,6 +230,8 @@ def test_the_command(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "int8, in batches of 2" in verified.out
     assert "needs at least 100 different texts" in run(*told, "-o", tmp_path / "x").error()
     assert "NAME=NUMBER" in run(*told, *given, "--bound", "means=1", "-o", tmp_path / "x").error()
+    twice = run(*told, *given, "--bound", "mean=0.9", "--bound", "mean=0.8", "-o", tmp_path / "x")
+    assert "--bound mean is given twice: once 0.9, once 0.8" in twice.error()
     assert (
         "--calibrate is for --int8"
         in run("export", tmp_path / "b", "--to", "openvino", *given, "-o", tmp_path / "x").error()

@@ -198,6 +198,8 @@ def _bounds(given: list[str]) -> Int8Bounds:
     found: dict[str, float] = {}
     for assignment in given:
         name, _, number = assignment.partition("=")
+        if name in found:
+            raise SettingsError(f"--bound {name} is given twice: once {found[name]:g}, once {number}; give it once")
         try:
             found[name] = float(number)
         except ValueError:

@@ -85,4 +85,5 @@ def stdin_lines() -> Iterator[str]:
     from anaume.data import open_text
 
     with open_text("-") as file:
+        file.advice = "send it as UTF-8: iconv -f CP932 -t UTF-8 (or what it is in)"
         yield from file.lines()

@@ -32,6 +32,11 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
+_ADVICE = (
+    "pass encoding='latin-1', 'cp932' or what the file is in (--encoding), or errors='replace' (--errors) to read "
+    "U+FFFD there, counted"
+)
+
 DecodeErrors = Literal["strict", "replace"]
 
 
@@ -39,8 +44,10 @@ class TextFile:
     """A text open for reading: go through `lines()` once, and close it (or use `with`).
 
     name is for messages; replaced counts the malformed byte sequences read as U+FFFD so far (0 unless
-    errors="replace"). Closing warns (AnaumeWarning) with that count.
+    errors="replace"). Closing warns (AnaumeWarning) with that count. advice is what a message says to do about others.
     """
+
+    advice = _ADVICE
 
     def __init__(
         self, name: str, stream: io.BufferedReader, owned: BinaryIO | None, encoding: str, errors: str
@@ -152,8 +159,7 @@ class TextFile:
             line = self._line + error.object[: error.start].decode(self.encoding, "ignore").count("\n")
             raise DataError(
                 f"{self.name}: line {line}, byte {start + error.start}: not {self.encoding}: {error.reason} "
-                f"({error.object[error.start : error.start + 4].hex(' ')}); pass encoding='latin-1', 'cp932' "
-                "or what the file is in (--encoding), or errors='replace' (--errors) to read U+FFFD there, counted"
+                f"({error.object[error.start : error.start + 4].hex(' ')}); {self.advice}"
             ) from error
         except UnicodeError as error:  # UTF-16 and UTF-32 without a mark: no byte is wrong, the order is unknown
             raise DataError(
