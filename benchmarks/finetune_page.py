@@ -114,12 +114,25 @@ def _verdict(study: FinetuneStudy, table: Table, pairs: Pairs) -> str:
     for name, (one, other) in COMPARED.items():
         found = pairs.difference([_paired(own, one, other) for own in table.values()])
         told = NOT_YET if found is None else f"{_interval(found)} points, {found.data} data sets, {found.seeds} seeds"
+        if found is not None and len(table) > 2:
+            apart, without = _without_the_largest(table, one, other, pairs)
+            told += f"; without {apart}, where they differ most: {_interval(without)}"
         said.append(f"- {name}, mean difference over the core data sets ({SAID[one]} - {SAID[other]}): {told}")
     ours, theirs = (_seconds(study, [own[kind][0] for own in table.values()]) for kind in ("ours", "trainer"))
     told = "not measured yet"
     if ours is not None and theirs is not None:
         told = f"{ours:,.0f} s against {theirs:,.0f} s, {ours / theirs:.2f} of it"
     return "\n".join([*said, f"- time of {EPOCHS} epochs of all core data sets, one seed each: {told}"])
+
+
+def _without_the_largest(table: Table, one: str, other: str, pairs: Pairs) -> tuple[str, Difference]:
+    """Return the data set where two kinds differ most, and the mean difference over the others."""
+    paired = {data: _paired(own, one, other) for data, own in table.items()}
+    found = {data: difference for data, own in paired.items() if (difference := pairs.difference([own]))}
+    apart = max(found, key=lambda data: abs(found[data].value))
+    without = pairs.difference([own for data, own in paired.items() if data != apart])
+    assert without is not None
+    return apart, without
 
 
 def _scores(study: FinetuneStudy, table: Table) -> str:
@@ -130,10 +143,11 @@ def _scores(study: FinetuneStudy, table: Table) -> str:
 
 def _differences(table: Table, pairs: Pairs) -> str:
     lines = []
+    compared = {name: kinds for name, kinds in COMPARED.items() if {*kinds} <= {*_kinds(table)}}
     for data, own in table.items():
-        found = [pairs.difference([_paired(own, *kinds)]) for kinds in COMPARED.values()]
+        found = [pairs.difference([_paired(own, *kinds)]) for kinds in compared.values()]
         lines.append([data, *(NOT_YET if one is None else _interval(one) for one in found)])
-    return harness.table(["difference, points", *COMPARED], lines)
+    return harness.table(["difference, points", *compared], lines)
 
 
 def _times(study: FinetuneStudy, table: Table) -> str:

@@ -318,6 +318,33 @@ def test_numbers_stand_where_they_belong(make_study: Callable[..., FinetuneStudy
     assert Pairs(kept_).difference([list(zip(rows["ours"], rows["trainer"], strict=True))]) == found, "it is kept"
 
 
+def test_one_data_set_can_not_carry_the_mean_unseen(
+    make_study: Callable[..., FinetuneStudy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(row: Row) -> float:
+        if row.name.split("-")[-2] != "trainer":
+            return 0.8
+        return 0.2 if row.name.startswith("sts-b") else 0.7
+
+    rows = [row for own in PLAN.core.values() for kind in ("ours", "trainer") for row in own[kind]]
+    study = make_study(*rows)
+    for row in rows:
+        study.kept.put(line_of(row, told(row)))
+
+    class Mean:
+        def score_of(self, examples: Any) -> float:
+            return float(examples.mean())
+
+    monkeypatch.setattr(study, "examples", lambda row: np.full((10, 1), told(row)))
+    monkeypatch.setattr("benchmarks.finetune_pairs.task_of", lambda row: Mean())
+    page = make_page(study, PLAN)
+    assert (
+        "+22.50 (+22.50 to +22.50) points, 4 data sets, 3 seeds; without STS-B, where they differ most: +10.00" in page
+    )
+    assert "| difference, points | equal epochs | equal time |" in page
+    assert "| difference, points | equal epochs |\n" in page, "further data sets are not run in equal time"
+
+
 def test_one_pair_is_compared_as_evaluate_compares() -> None:
     generator = np.random.default_rng(1)
     gold = generator.integers(0, 2, 200)
