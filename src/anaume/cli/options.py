@@ -103,7 +103,7 @@ def columns_of(assignments: list[str] | None) -> dict[str, Any]:
             raise SettingsError(f"no task has a column {role!r}{nearest(role, ROLES)}; there are: {', '.join(ROLES)}")
         if role in found:
             raise SettingsError(f"--column {role}= is given twice, as {found[role]!r} and {name!r}; give it once")
-        found[role] = name.split(",") if role == "names" else name
+        found[role] = [one.strip() for one in name.split(",")] if role == "names" else name
     return found
 
 

@@ -214,3 +214,32 @@ def test_texts_to_be_predicted_come_back_in_order_blank_ones_too(put):
     assert rows(put("a.csv", "text\na b\n\n田中\n \n"), labelled=False) == expected
     assert rows(put("a.jsonl", [{"text": text} for text in texts]), labelled=False) == expected
     assert "blank" in refused(put("b.jsonl", [{"text": " ", "entities": []}]))
+
+
+COLUMNS = ["a O\nb B-X\nc O\n", "# id 1\na NN O\nb NN O\nc NN I-X\n", "-DOCSTART- O\n\na B-X\nb O\nc O\n"]
+
+
+@pytest.mark.parametrize("text", COLUMNS)
+def test_columns_to_be_predicted_are_not_read_as_texts(put, text):
+    """The same file, labelled, is read in columns: as texts, its tags would be words."""
+    path = put("a.txt", text)
+    told = refused(path, labelled=False)
+    assert "words with their tags" in told
+    assert "format='conll' (--format conll) reads the words, format='txt' (--format txt) each line as a text" in told
+    assert rows(path, labelled=False, format="conll") == [(words, None) for words, _ in rows(path)]
+    assert rows(path, labelled=False, format="txt")[0][1] is None
+    tabs = text.replace(" ", "\t")
+    assert "--format conll" in refused(put("b.txt", tabs), labelled=False)
+    for name in ("c.tsv", "d.csv"):
+        assert "--format conll" in refused(put(name, tabs.partition("\n\n")[2] or tabs), labelled=False)
+
+
+def test_lines_that_look_a_little_like_columns_are_texts(put):
+    for text in ("group B\ngroup E\ngroup S\n", "a O\nb O\n", "a O\nb O\nsaid I to B\n", "a\tb\nc\td\n"):
+        assert len(rows(put("a.txt", text), labelled=False)) == text.count("\n")
+
+
+def test_blanks_around_a_tag_are_none_of_it(put):
+    assert rows(put("a.jsonl", [{"words": ["a", "b"], "tags": ["B-X ", " O"]}])) == [(["a", "b"], ["B-X", "O"])]
+    spans = [{"text": "ab c", "entities": [[0, 2, " X "], [3, 4, "X"]]}]
+    assert rows(put("b.jsonl", spans)) == [(["ab", "c"], ["B-X", "B-X"])]

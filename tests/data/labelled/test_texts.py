@@ -88,6 +88,24 @@ def test_a_labelled_txt_is_a_table_and_one_to_be_predicted_is_lines(put):
     assert "no rows in it (read as tsv, whose first line names" in refused(put("b.txt", "just a text\n"))
 
 
+def test_a_txt_to_be_predicted_that_is_a_table_is_refused_unless_it_is_named(put):
+    """What learned from it would read the header, and each row with its label, as texts."""
+    table = "sentence\tlabel\nx\t1\n\ny\t0\n"
+    path = put("a.txt", table)
+    told = refused(path, labelled=False)
+    assert "look like a table parted by tabs" in told
+    assert "format='tsv' (--format tsv) reads it as a table, format='txt' (--format txt) each line as a text" in told
+    assert rows(path, labelled=False, format="txt")[1][0] == "x\t1"
+    with pytest.raises(DataError, match="a blank line"):
+        rows(path, labelled=False, format="tsv")
+    assert len(rows(put("b.txt", "a\tb\nc\nd\te\n"), labelled=False)) == 3
+
+
+def test_blanks_around_a_class_are_none_of_it(put):
+    path = put("a.csv", "text,label\nx, a\ny,a\nz,a b \n")
+    assert [label for _, _, label in rows(path)] == ["a", "a", "a b"]
+
+
 def test_columns_can_be_named_and_what_is_missing_is_said(put):
     path = put("a.csv", "review,extra,stars\ngood,x,5\n")
     assert rows(path, text="review", pair="extra", label="stars") == [("good", "x", "5")]
@@ -113,7 +131,7 @@ def test_a_text_that_is_named_stands_alone_and_pairs_can_be_refused(put):
 def test_classes_are_spelt_as_in_the_file(put):
     labels = [1, "1 ", True, 0.5, "NA", "null", "はい"]
     path = put("a.jsonl", [{"text": "a", "label": label} for label in labels])
-    assert [label for _, _, label in rows(path)] == ["1", "1 ", "true", "0.5", "NA", "null", "はい"]
+    assert [label for _, _, label in rows(path)] == ["1", "1", "true", "0.5", "NA", "null", "はい"]
     path.unlink()
     table = pa.table({"text": ["a", "b"], "label": pa.array([3, 4], pa.int64())})
     pq.write_table(table, path.with_suffix(".parquet"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from anaume.data.files import TextFile
@@ -53,6 +53,18 @@ def conll_sentences(file: TextFile, words: int, tags: int | None) -> Iterator[Ta
         sentence.tags.append(tag)
     if sentence.words:
         yield sentence.example(file.name, with_tags=tags is not None)
+
+
+def are_columns(lines: Sequence[str]) -> bool:
+    """Whether lines that are not blank look like words and tags of entities: as many cells each, the last one a tag."""
+    cells = [line.split() for line in lines if not line.startswith((_DOCUMENT, "#"))]
+    tags = [own[-1] for own in cells]
+    return (
+        len({len(own) for own in cells}) == 1
+        and len(cells[0]) > 1
+        and all(_TAG.fullmatch(tag) for tag in tags)
+        and any(tag == "O" or "-" in tag for tag in tags)  # "group B", "group E" are texts
+    )
 
 
 @dataclass

@@ -19,12 +19,13 @@ _FLAGS = {"0": False, "1": True, "false": False, "true": True, "0.0": False, "1.
 
 
 def class_label(record: Record, name: str) -> str:
-    """Return the name of a class; numbers and booleans of JSON and Parquet as JSON writes them (1, 0.5, true)."""
+    """Return the name of a class, blanks around it apart ("text, label" in a csv); numbers and booleans of JSON and
+    Parquet as JSON writes them (1, 0.5, true)."""
     value = record.field(name)
     if isinstance(value, str):
         if not value.strip():
             raise record.error(f"field {name!r} is empty, expected a label; fill it in or leave the row out")
-        return value
+        return value.strip()
     if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return json.dumps(value)
     several = "; several labels a row are the task multi-label" if isinstance(value, list) else ""

@@ -17,6 +17,8 @@ from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
 LabelledFormat = Literal["txt", "csv", "tsv", "jsonl", "parquet", "json", "conll"]
 LABELLED_FORMATS: tuple[LabelledFormat, ...] = get_args(LabelledFormat)
 
+TABLES: tuple[LabelledFormat, ...] = ("csv", "tsv")
+
 TEXT = "text"
 
 
@@ -46,6 +48,12 @@ class Record:
     def error(self, what: str) -> DataError:
         """Return the error that something is wrong with this row."""
         return DataError(f"{self.place}: {what}")
+
+
+def is_one_odd(names: Iterable[str]) -> bool:
+    """Whether there is one column, with separators in its name: the file is likely in another format."""
+    given = list(names)
+    return len(given) == 1 and bool({"\t", ";", ","} & set(given[0]))
 
 
 def came(value: object) -> str:

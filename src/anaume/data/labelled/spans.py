@@ -77,7 +77,7 @@ def _entity(record: Record, text: str, where: str, value: object) -> Entity:
         raise record.error(f"field {where}: span [{start}, {end}) holds only blanks")
     if name is not None and name != there:
         raise record.error(f"field {where}: span [{start}, {end}) is {there!r:.60} in the text, not {name!r:.60}")
-    return Entity(start, end, kind)
+    return Entity(start, end, kind.strip())
 
 
 def _parts(record: Record, where: str, value: object) -> tuple[object, object, object, object]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from anaume.data.files import STDIN, DecodeErrors, source_name
 from anaume.data.labelled.conll import conll_sentences, joined
 from anaume.data.labelled.examples import TaggedExample
-from anaume.data.labelled.sources import LabelledFormat, Reading, Record, came, read_source
+from anaume.data.labelled.lines import lines_of_text
+from anaume.data.labelled.sources import TABLES, LabelledFormat, Reading, Record, came, is_one_odd, read_source
 from anaume.data.labelled.spans import tag_words
 from anaume.data.labelled.words import cut_words
 from anaume.data.records import listed
@@ -101,8 +102,11 @@ def _stream(
                 yield from conll_sentences(file, word, tag if chosen.labelled else None)
             continue
         fields: _Fields | None = None
-        for record in read_source(path, kind, reading):
-            fields = fields or _fields(source_name(path), record.fields, chosen)
+        records = read_source(path, kind, reading)
+        if kind == "txt" and reading.format is None and str(path) != STDIN:  # of stdin nothing is held back
+            records = lines_of_text(source_name(path), records, tagged=True)
+        for record in records:
+            fields = fields or _fields(source_name(path), kind, record.fields, chosen)
             yield _example(record, fields, chosen)
 
 
@@ -114,7 +118,7 @@ class _Fields:
     """The list of tags, one a word, or of a text's entities."""
 
 
-def _fields(source: str, fields: dict[str, object], chosen: _Chosen) -> _Fields:
+def _fields(source: str, kind: LabelledFormat, fields: dict[str, object], chosen: _Chosen) -> _Fields:
     """Settle the fields of one file by its first record."""
     asked = [("words", chosen.words), ("tags", chosen.tags), ("text", chosen.text), ("spans", chosen.spans)]
     for what, name in asked:
@@ -126,12 +130,13 @@ def _fields(source: str, fields: dict[str, object], chosen: _Chosen) -> _Fields:
     text = chosen.text if words is None else None
     if words is None and text is None:
         text = next((name for name in TEXT_COLUMNS if name in fields), None)
-        if text is None and len(fields) == 1:
+        if text is None and len(fields) == 1 and not is_one_odd(fields):
             text = next(iter(fields))
         if text is None:
+            table = "; are they words with tags? format='conll' (--format conll) reads them" if kind in TABLES else ""
             raise DataError(
                 f"{source}: neither words ({listed(WORD_FIELDS)}) nor a text ({listed(TEXT_COLUMNS)}) among its "
-                f"fields: {listed(fields)}; choose with words= or text="
+                f"fields: {listed(fields)}; choose with words= or text= (--column text=NAME){table}"
             )
     if not chosen.labelled:
         return _Fields(words, text, None)
@@ -139,9 +144,10 @@ def _fields(source: str, fields: dict[str, object], chosen: _Chosen) -> _Fields:
     usual = TAG_FIELDS if words is not None else SPAN_FIELDS
     labels = labels or next((name for name in usual if name in fields), None)
     if labels is None:
-        option, what = ("tags=", "tags") if words is not None else ("spans=", "entities")
+        option, what = ("tags", "tags") if words is not None else ("spans", "entities")
         raise DataError(
-            f"{source}: no {what} ({listed(usual)}) among its fields: {listed(fields)}; choose with {option}"
+            f"{source}: no {what} ({listed(usual)}) among its fields: {listed(fields)}; choose with {option}= "
+            f"(--column {option}=NAME)"
         )
     return _Fields(words, text, labels)
 
@@ -181,7 +187,7 @@ def _tags(record: Record, name: str, count: int, names: Sequence[str] | None) ->
     if len(value) != count:
         raise record.error(f"field {name!r}: {len(value)} tags for {count} words; one a word is expected")
     if all(isinstance(tag, str) and tag.strip() for tag in value):
-        return tuple(value)
+        return tuple(tag.strip() for tag in value)
     if not all(isinstance(tag, int) and not isinstance(tag, bool) for tag in value):
         raise record.error(f"field {name!r}: expected names of tags, came {came(value)}")
     if names is None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from anaume.data.files import STDIN, DecodeErrors, source_name
 from anaume.data.labelled.examples import TextExample
 from anaume.data.labelled.labels import LabelKind, class_label, flags_label, names_label, number_label
-from anaume.data.labelled.sources import LabelledFormat, Reading, Record, find_sources, read_source
+from anaume.data.labelled.lines import lines_of_text
+from anaume.data.labelled.sources import LabelledFormat, Reading, Record, find_sources, is_one_odd, read_source
 from anaume.data.records import listed
 from anaume.data.rows import TEXT_COLUMNS
 from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
@@ -123,7 +124,10 @@ def _stream(
             kind = "tsv"
         columns: _Columns | None = None
         undecided = 0
-        for record in read_source(path, kind, reading):
+        records = read_source(path, kind, reading)
+        if kind == "txt" and reading.format is None and str(path) != STDIN:  # of stdin nothing is held back
+            records = lines_of_text(source_name(path), records, tagged=False)
+        for record in records:
             if columns is None:
                 columns = _choose(source_name(path), record.fields, chosen)
             if columns.label == "gold_label" and record.fields.get("gold_label") == _NO_GOLD:
@@ -176,7 +180,7 @@ def _choose(source: str, fields: dict[str, object], chosen: _Chosen) -> _Columns
         elif chosen.paired and pair is None:
             raise DataError(
                 f"{source}: no column of a second text is known among its own: {listed(fields)}; name two: "
-                "text= and pair= (--column text=NAME)"
+                "text= and pair= (--column text=NAME --column pair=NAME)"
             )
     if text is None:
         text = _text_column(source, fields, {*taken, pair})
@@ -200,7 +204,7 @@ def _label_column(source: str, fields: dict[str, object], chosen: _Chosen) -> st
     for name in usual:
         if name in fields:
             return name
-    hint = " (one column with separators in its name: is it another format?)" if _is_one_odd(fields) else ""
+    hint = " (one column with separators in its name: is it another format?)" if is_one_odd(fields) else ""
     raise DataError(
         f"{source}: no label column: none of its columns is called {', '.join(usual[:-1])} or {usual[-1]}{hint}; "
         f"choose one with label= (--column label=NAME): {listed(fields)}"
@@ -212,17 +216,13 @@ def _text_column(source: str, fields: dict[str, object], taken: set[str | None])
     for name in TEXT_COLUMNS:
         if name in names:
             return name
-    if len(names) == 1 and not _is_one_odd(fields):
+    if len(names) == 1 and not is_one_odd(fields):
         log.info("%s: texts are read from its column %r", source, names[0])
         return names[0]
     raise DataError(
         f"{source}: none of its columns is called {', '.join(TEXT_COLUMNS[:-1])} or {TEXT_COLUMNS[-1]}; choose one "
         f"with text= (--column text=NAME): {listed(names)}"
     )
-
-
-def _is_one_odd(fields: dict[str, object]) -> bool:
-    return len(fields) == 1 and bool({"\t", ";", ","} & set(next(iter(fields))))
 
 
 @dataclass(frozen=True)
