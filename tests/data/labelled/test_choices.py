@@ -41,6 +41,32 @@ def test_arc_has_no_header_letters_and_numbers_from_one(put):
     ]
 
 
+@pytest.mark.parametrize("names", ["A,B,C", "A,B,C,D", "A,B,C,D,E", "1,2,3,4"])
+def test_a_header_that_ends_in_the_names_of_options_is_no_row_of_arc(put, names):
+    """To be predicted, it was a question, and the last option of each row its key."""
+    count = names.count(",") + 1
+    path = put("a.csv", f"question,{names}\nQ?,{','.join('wxyzv'[:count])}\n")
+    assert rows(path, options=names, labelled=False) == [("Q?", tuple("wxyzv"[:count]), None)]
+    with pytest.raises(DataError, match=r"choose with options= .--column options=A,B,C,D"):
+        rows(path, labelled=False)
+
+
+@pytest.mark.parametrize("row", ["Q?,A,B,O,B", "Q?,2,3,1,3", "Q?,3,1,2", "Q?,B,A,B", "Q?,1,2,3,4,B"])
+def test_options_that_are_letters_or_numbers_are_options(put, row):
+    question, *options, _ = row.split(",")
+    assert rows(put("a.csv", row + "\n"))[0][:2] == (question, tuple(options))
+
+
+def test_a_label_that_is_one_options_number_and_anothers_text_is_told(put):
+    path = put("a.csv", "question,choice0,choice1,choice2,answer\nQ,2,3,1,2\nQ,0,1,2,1\nQ,a,b,c,1\nQ,1,0,b,0\n")
+    with pytest.warns(AnaumeWarning) as told:
+        assert [label for _, _, label in rows(path)] == [2, 1, 1, 0]
+    assert [str(one.message) for one in told] == [
+        f"{path}: 2 labels are the number of one option and the text of another, and were read as numbers; the first: "
+        f"{path}: row 2, answer '2'; where texts are meant, give the option's number"
+    ]
+
+
 def test_rows_without_a_right_option_are_left_out_and_counted(put):
     path = put("a.csv", "Q1?,a,b,c,d,A\nQ2?,,,,,3\nQ3?,a,b,c,d,E\nQ4?,a,b,c,,D\nQ5?,a,,c,d,D\n")
     with pytest.warns(AnaumeWarning) as told:

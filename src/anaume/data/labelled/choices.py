@@ -96,13 +96,23 @@ def _stream(
 
 @dataclass(slots=True)
 class _Unfit:
-    """Counts the labelled rows that have no right option."""
+    """Counts the labelled rows that have no right option, and those whose label can be read in two ways."""
 
     bare: int = 0
     astray: int = 0
     first: str = ""
+    twofold: int = 0
+    """Not left out: labels that are the number of one option and the text of another."""
+    first_twofold: str = ""
 
     def tell(self, source: str) -> None:
+        if self.twofold:
+            warnings.warn(
+                f"{source}: {self.twofold} labels are the number of one option and the text of another, and were read "
+                f"as numbers; the first: {self.first_twofold}; where texts are meant, give the option's number",
+                AnaumeWarning,
+                stacklevel=2,
+            )
         if self.first:
             warnings.warn(
                 f"{source}: {self.bare + self.astray} rows were left out: {self.bare} have no options, {self.astray} a "
@@ -125,7 +135,7 @@ def _fields(source: str, fields: dict[str, object], chosen: _Chosen) -> _Fields:
     if not options:
         raise DataError(
             f"{source}: no options among its fields: {listed(fields)}; a list is expected "
-            f"({listed(OPTION_FIELDS)}), or ending0, ending1, ...; choose with options="
+            f"({listed(OPTION_FIELDS)}), or ending0, ending1, ...; choose with options= (--column options=A,B,C,D)"
         )
     begin = None
     question = chosen.question
@@ -135,7 +145,9 @@ def _fields(source: str, fields: dict[str, object], chosen: _Chosen) -> _Fields:
     if question is None and names:
         question = names[0]
     if question is None:
-        raise DataError(f"{source}: no question among its fields: {listed(fields)}; choose with question=")
+        raise DataError(
+            f"{source}: no question among its fields: {listed(fields)}; choose with question= (--column question=NAME)"
+        )
     label = None
     if chosen.labelled:
         label = chosen.label or next((name for name in LABEL_FIELDS if name in fields and name != options), None)
@@ -178,6 +190,11 @@ def _example(record: Record, fields: _Fields, unfit: _Unfit) -> ChoiceExample | 
     label = None
     if fields.label is not None:
         place = _label(record, fields.label, options, keys)
+        value = record.fields[fields.label]
+        by_name = keys is not None or fields.label in KEY_FIELDS
+        if isinstance(value, str) and not by_name and options.count(value) == 1 and options.index(value) != place:
+            unfit.twofold += 1
+            unfit.first_twofold = unfit.first_twofold or f"{record.place}, {fields.label} {value!r:.40}"
         if place not in kept:
             unfit.astray += 1
             unfit.first = unfit.first or (
@@ -229,6 +246,12 @@ def _label(record: Record, name: str, options: list[str], keys: list[str] | None
     )
 
 
+def _names_options(cells: list[str]) -> bool:
+    """Whether a first row that could be ARC's is a header: it ends in the names of options, A, B, C, ... or 1, 2, 3."""
+    count = int(cells[-1]) if cells[-1].isdigit() else ord(cells[-1]) - ord("A") + 1
+    return count > 2 and cells[-count:] in (list("ABCDE"[:count]), list("12345"[:count]))
+
+
 @dataclass(frozen=True)
 class _Layout:
     """Tells the columns of ARC's csv, which has no header, from its first row."""
@@ -236,6 +259,7 @@ class _Layout:
     header: bool
 
     def __call__(self, cells: list[str]) -> Sequence[str] | None:
-        if len(cells) >= 4 and re.fullmatch("[A-E1-5]", cells[-1]) and cells[0] and cells[1] and cells[2]:
+        is_row = len(cells) >= 4 and re.fullmatch("[A-E1-5]", cells[-1]) and cells[0] and cells[1] and cells[2]
+        if is_row and not _names_options(cells):
             return ("question", *(f"choice{place}" for place in range(len(cells) - 2)), KEY_FIELDS[0])
         return None if self.header else [str(place) for place in range(1, len(cells) + 1)]
