@@ -47,6 +47,13 @@ def test_scores_are_the_official_ones(tmp_path: Path, gold: Path) -> None:
     assert (found.scores["HasAns_exact"], found.scores["NoAns_exact"]) == (0.5, 0.0)
 
 
+def test_questions_that_share_an_id_are_refused(tmp_path: Path, gold: Path) -> None:
+    """One answer can't be both's; two files whose questions have no ids number them alike."""
+    answers = write(tmp_path / "a.json", dict.fromkeys(GOLD, ""))
+    with pytest.raises(DataError, match=r"^.*gold\.json: question 1: the id 'q1' is another question's too"):
+        evaluate_answers(answers, [gold, gold])
+
+
 def test_questions_without_an_answer_are_refused_and_answers_without_a_question_told(
     tmp_path: Path, gold: Path
 ) -> None:

@@ -142,6 +142,19 @@ def test_labels_the_model_does_not_know_are_refused_with_both_lists() -> None:
         MultiLabel(ABC).features(rows, tiny_tokenizer(), 8, learn=True)
 
 
+def test_labels_that_look_like_several_in_one_are_told_and_lists_of_them_can_be_read() -> None:
+    """Parted by commas in a file that is read as parted by |: one label each."""
+    rows = [TextExample(text="x", label=own, place="t: row 2") for own in (("a, b",), ("a,c",), ())]
+    with pytest.warns(AnaumeWarning) as told:
+        task = MultiLabel.fit(rows)
+    assert [str(one.message) for one in told] == [
+        "2 of the labels look like several in one, such as 'a, b': separator=',' (--column separator=',') parts them"
+    ]
+    with pytest.raises(DataError, match=r"the data has 'z'; the model knows 'a, b', 'a,c'$"):
+        task.check_labels([TextExample(text="x", label=("z",))])
+    MultiLabel.fit([TextExample(text="x", label=own) for own in (("salt, pepper", "oil"), ())])
+
+
 def test_labels_that_do_not_differ_are_refused_and_one_each_is_said() -> None:
     """HED-01: a file of another task."""
     rows = [TextExample(text="x", label=("b", "a"), place="t: row 2"), TextExample(text="y", label=("a", "b"))]

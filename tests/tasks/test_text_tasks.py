@@ -86,6 +86,22 @@ def test_pairs_are_cut_and_never_windowed() -> None:
 
 
 @pytest.mark.parametrize("label", ["y", 1.5, ("a", "b")])
+def test_a_stride_that_could_never_be_used_is_refused_before_anything_is_learned(label: Any) -> None:
+    """Short texts learn as well with it; the first long one to be predicted failed, and nothing could be done then."""
+    other = {"y": "z", 1.5: 2.5, ("a", "b"): ()}[label]
+    kind: Any = {str: Classification, float: Regression, tuple: MultiLabel}[type(label)]
+    alone = [TextExample(text="a", label=one) for one in (label, other)]
+    kind.fit(alone, stride=5).features(alone, tiny_tokenizer(), 8, learn=True)
+    with pytest.raises(SettingsError, match=r"task\.stride is 6, and a window of 8 tokens has room for 6 pieces"):
+        kind.fit(alone, stride=6).features(alone, tiny_tokenizer(), 8, learn=True)
+    pairs = [TextExample(text="a", pair="b", label=one) for one in (label, other)]
+    with pytest.raises(
+        SettingsError, match=r"task\.stride reads long texts in windows, and pairs are cut: leave it out"
+    ):
+        kind.fit(pairs, stride=2).features(pairs, tiny_tokenizer(), 8, learn=True)
+
+
+@pytest.mark.parametrize("label", ["y", 1.5, ("a", "b")])
 def test_what_it_did_not_learn_from_is_refused(label: Any) -> None:
     """A table with two columns of texts would be read as pairs, and nobody would know."""
     other = {"y": "z", 1.5: 2.5, ("a", "b"): ()}[label]

@@ -10,7 +10,7 @@ from typing import Any
 from anaume.data.labelled.answers import read_answers
 from anaume.errors import AnaumeWarning, DataError
 from anaume.jobs.evaluate import Evaluation
-from anaume.tasks.question_answering import QuestionAnswering, score_official
+from anaume.tasks.question_answering import QuestionAnswering, require_own_ids, score_official
 from anaume.tasks.registry import read_examples
 
 
@@ -19,13 +19,15 @@ def evaluate_answers(answers: str | Path, paths: str | Path | Sequence[str | Pat
 
     reading  columns and format, as `read_questions` takes them
 
-    Raises DataError for a file, or a question that is not answered; warns of answers to other questions.
+    Raises DataError for a file, a question that is not answered, or two that have one id; warns of answers to other
+    questions.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     said = read_answers(answers)
     examples = read_examples(QuestionAnswering, given, labelled=True, **reading)
     if not examples:
         raise DataError(f"{', '.join(map(str, given))}: no examples to score on")
+    require_own_ids(examples)
     try:
         scores = score_official(said, examples)
     except DataError as error:

@@ -113,7 +113,7 @@ def predict_file(
 def _record(example: Example, prediction: Prediction) -> bytes:
     """Return a line: the columns of the row, and what is predicted."""
     if PREDICTION in example.fields:
-        raise DataError(f"{example.place}: the input has a column {PREDICTION!r}, which the output needs")
+        raise DataError(f"{example.place}: the input has a column {PREDICTION!r}, which the output needs; rename it")
     try:
         return json_line({**example.fields, PREDICTION: _rounded(prediction.record())})
     except TypeError as error:
@@ -138,7 +138,9 @@ class _OfficialAnswers:
     def __call__(self, example: QuestionExample, prediction: AnswerPrediction) -> bytes:
         """Keep an answer; nothing is written yet."""
         if example.id in self._answers:
-            raise DataError(f"{example.place}: the id {example.id!r} is another question's too")
+            raise DataError(
+                f"{example.place}: the id {example.id!r} is another question's too; give each its own, or write .jsonl"
+            )
         self._answers[example.id] = prediction.answer
         return b""
 

@@ -23,7 +23,15 @@ from anaume.errors import AnaumeWarning, DataError, SettingsError, nearest
 from anaume.model import classification_loss
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.task import Logits
-from anaume.tasks.texts import TextPrediction, TextTask, are_paired, label_order, refuse_unknown, rows_of_examples
+from anaume.tasks.texts import (
+    TextPrediction,
+    TextTask,
+    are_paired,
+    label_order,
+    refuse_unknown,
+    rows_of_examples,
+    seem_joined,
+)
 
 METRICS = ("accuracy", "f1", "macro_f1", "matthews")
 
@@ -267,9 +275,7 @@ def _label(example: TextExample) -> str:
 
 def _warn_of_joined(labels: Sequence[str]) -> None:
     """Say where a label looks like several in one, of which another label has one too."""
-    parts = Counter(part for label in labels for part in {one.strip() for one in label.split("|")})
-    joined = [label for label in labels if "|" in label and any(parts[one.strip()] > 1 for one in label.split("|"))]
-    if joined:
+    if joined := seem_joined(labels, "|"):
         warnings.warn(
             f"{len(joined)} of the labels look like several in one, such as {joined[0]!r}: the task multi-label reads "
             "them so",

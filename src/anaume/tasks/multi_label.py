@@ -18,7 +18,7 @@ from anaume.data.labelled import TextExample
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.features import Features, TaskBatch
 from anaume.tasks.task import Logits
-from anaume.tasks.texts import TextPrediction, TextTask, are_paired, refuse_unknown, rows_of_examples
+from anaume.tasks.texts import TextPrediction, TextTask, are_paired, refuse_unknown, rows_of_examples, seem_joined
 
 METRICS = ("micro_f1", "macro_f1")
 
@@ -99,6 +99,14 @@ class MultiLabel(TextTask[LabelsPrediction]):
                 AnaumeWarning,
                 stacklevel=3,
             )
+        for separator in ",;":
+            if joined := seem_joined(labels, separator):
+                warnings.warn(
+                    f"{len(joined)} of the labels look like several in one, such as {joined[0]!r}: "
+                    f"separator={separator!r} (--column separator='{separator}') parts them",
+                    AnaumeWarning,
+                    stacklevel=3,
+                )
         head = HeadConfig(
             kind=cls.kind,
             labels=tuple(labels),

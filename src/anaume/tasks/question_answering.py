@@ -210,11 +210,10 @@ def official_answers(
 
     Raises DataError where two questions have one id.
     """
+    require_own_ids(examples)
     answers: dict[str, str] = {}
     odds: dict[str, float] = {}
     for prediction, example in zip(predictions, examples, strict=True):
-        if example.id in answers:
-            raise DataError(f"{example.place or 'a question'}: the id {example.id!r} is another question's too")
         answers[example.id] = prediction.answer
         odds[example.id] = min(prediction.null_odds, LIMIT)
     return answers, odds
@@ -225,15 +224,31 @@ def score_official(
     examples: Sequence[QuestionExample],
     rule: Literal["auto", "words", "characters"] = "auto",
 ) -> dict[str, Any]:
-    """Return the scores of id -> answer, wherever it comes from. Raises DataError where a question's id is absent."""
+    """Return the scores of id -> answer, wherever it comes from.
+
+    Raises DataError where a question's id is absent, or is another question's too.
+    """
     absent = [example for example in examples if example.id not in answers]
     if absent:
         raise DataError(
             f"{len(absent)} of {len(examples)} questions have no prediction; the first is {absent[0].id!r} "
             f"({absent[0].place or absent[0].question[:60]})"
         )
+    require_own_ids(examples)
     right = _right(examples)
     return squad_scores([answers[example.id] for example in examples], right, _rule(rule, right))
+
+
+def require_own_ids(examples: Sequence[QuestionExample]) -> None:
+    """Raise DataError where two questions have one id."""
+    known: set[str] = set()
+    for example in examples:
+        if example.id in known:
+            raise DataError(
+                f"{example.place or 'a question'}: the id {example.id!r} is another question's too, and one answer "
+                "can't be both's; give each its own"
+            )
+        known.add(example.id)
 
 
 def _is_finite(number: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -63,6 +64,7 @@ class TextTask(Task[TextExample, P]):
         """Return a row a text or pair, or a row a window; see `Task.features`."""
         if learn:
             self.check_labels(examples)
+            self._check_stride(examples, max_length)
         rows: list[Encoding] = []
         owners: list[int] = []
         spans: list[Span | None] = []
@@ -89,6 +91,17 @@ class TextTask(Task[TextExample, P]):
             pieces=sum(row.pieces for row in rows),
             unknown=sum(row.unknown for row in rows),
         )
+
+    def _check_stride(self, examples: Sequence[TextExample], max_length: int) -> None:
+        """Refuse a stride that no text could ever be read with: long ones may first come when it predicts."""
+        room = max_length - 2  # beside [CLS] and [SEP]
+        if self.stride is not None and self.stride >= room:
+            raise SettingsError(
+                f"task.stride is {self.stride}, and a window of {max_length} tokens has room for {room} pieces: "
+                "none is left to move forward; lower it, or raise model.max_length"
+            )
+        if self.stride is not None and are_paired(examples) is True:
+            raise SettingsError("task.stride reads long texts in windows, and pairs are cut: leave it out")
 
     def example(self, given: object, place: str) -> TextExample:
         """Return a text, or a pair given as a tuple or list of two."""
@@ -143,10 +156,23 @@ def refuse_unknown(examples: Sequence[TextExample], names: Sequence[Collection[s
     there = {name for own in names for name in own}
     if unknown := there - set(known):
         first = next(example for example, own in zip(examples, names, strict=True) if unknown & set(own))
+        lists = sorted(there, key=label_order), known
+        quoted = any("," in label for label in (*there, *known))
+        theirs, ours = (", ".join(map(repr, one) if quoted else one) for one in lists)
         raise DataError(
-            f"{first.place}: the labels of the data and of the model differ: the data has "
-            f"{', '.join(sorted(there, key=label_order))}; the model knows {', '.join(known)}"
+            f"{first.place}: the labels of the data and of the model differ: the data has {theirs}; the model knows "
+            f"{ours}"
         )
+
+
+def seem_joined(labels: Sequence[str], separator: str) -> list[str]:
+    """Return the labels that look like several in one, parted by `separator`: another label has a part of theirs."""
+    parts = Counter(part for label in labels for part in {one.strip() for one in label.split(separator)})
+    return [
+        label
+        for label in labels
+        if separator in label and any(parts[one.strip()] > 1 for one in label.split(separator))
+    ]
 
 
 def label_order(label: str) -> tuple[int, float, str]:

@@ -176,13 +176,24 @@ def _value(text: str, *, unset: bool) -> Any:
 
 
 def _explain(tables: type[SettingsTables], error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "settings"
+    found = error.errors()
+    first = found[0]
+    where = _place(first["loc"])
     if first["type"] == "extra_forbidden":
         section = tables.model_fields.get(str(first["loc"][0])) if len(first["loc"]) > 1 else None
         known = section.annotation.model_fields if section is not None and section.annotation else {}
         names = list(known) or list(tables.model_fields)
         return f"there is no setting {where}{nearest(str(first['loc'][-1]), names)}; there are: {', '.join(names)}"
-    more = len(error.errors()) - 1
-    rest = f" (and {more} more)" if more else ""
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}; got {first['input']!r:.60}{rest}"
+    # What may be of several kinds (a word, or a table) fails once for each: they are one fault.
+    same = [one for one in found if _place(one["loc"]) == where]
+    rest = f" (and {len(found) - len(same)} more)" if len(same) < len(found) else ""
+    said = ", or ".join(dict.fromkeys(one["msg"].removeprefix("Value error, ") for one in same))
+    value = first["input"]
+    # Of a section, or all of them, what is wrong is said, and not the rest.
+    came = "" if isinstance(value, Mapping) and len(first["loc"]) < 2 else f"; got {value!r:.60}"
+    return f"{where}: {said}{came}{rest}"
+
+
+def _place(loc: Sequence[str | int]) -> str:
+    """Return "section.key", without the kinds that a value may be of ("dict[str,float]")."""
+    return ".".join(str(part) for part in loc if "[" not in str(part)) or "settings"

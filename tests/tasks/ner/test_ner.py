@@ -82,6 +82,14 @@ def test_scores_name_both_readings() -> None:
     assert scores["strict"]["types"]["FOOD"]["fn"] == 1
 
 
+def test_a_score_that_is_not_defined_says_why() -> None:
+    """No entity on either side: a small held-out part may be so."""
+    gold = tagged("a b", "O O")
+    scores = BIO.score([say(BIO, gold, "O O")], [gold])
+    assert (scores["f1"], scores["reason"]) == (None, "no entities: neither tagged nor predicted")
+    assert "reason" not in BIO.score([say(BIO, gold, "B-PER O")], [gold])
+
+
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_f1_does_not_depend_on_batches(size: int) -> None:
     """TRN-04, from the rows of example scores, as they come from batches of any size."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from anaume.errors import SettingsError
 from anaume.training import PretrainSettings, paper_recipe
+from anaume.training.finetuning.settings import ProbeSettings
 from tiny_runs import tiny_settings
 
 
@@ -79,10 +80,27 @@ def test_what_is_wrong_is_named(assignment: str, said: str) -> None:
 
 
 def test_settings_that_do_not_go_together_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"^run: give steps or minutes, not both; got"):
+    with pytest.raises(SettingsError, match=r"^run: give steps or minutes, not both$"):
         PretrainSettings().with_values(["run.steps=1", "run.minutes=1"])
     with pytest.raises(SettingsError, match="sentence pairs go with masked tokens"):
         PretrainSettings().with_values(["data.pairing=nsp", "objective.target=next"])
+
+
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        (
+            "task.class_weights=balancd",
+            "task.class_weights: Input should be 'none' or 'balanced', or Input should be a valid dictionary; got "
+            "'balancd'",
+        ),
+        ("task.strengths=[0.0]", "settings: task.strengths must be positive numbers, at least one"),
+    ],
+)
+def test_a_value_of_several_kinds_is_one_fault_and_no_settings_are_poured_out(assignment: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        ProbeSettings().with_values([assignment])
+    assert str(caught.value) == said
 
 
 @pytest.mark.parametrize(

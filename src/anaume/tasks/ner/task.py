@@ -198,6 +198,7 @@ class Ner(Task[TaggedExample, TaggedPrediction]):
         """Return accuracy a word and, of entities, F1, precision and recall (see `scores.entity_scores`).
 
         Those at the top are lenient; "lenient" and "strict" hold all of both readings. Right tags are read leniently.
+        Where there is no entity on either side, F1 is None, and "reason" says so.
         """
         right = [self.tagset.right(number, examples) for number in range(len(examples))]
         words = sum(map(len, right))
@@ -216,6 +217,7 @@ class Ner(Task[TaggedExample, TaggedPrediction]):
             "reading": "lenient",
             "lenient": lenient,
             "strict": strict,
+            **({} if lenient["f1"] is not None else {"reason": "no entities: neither tagged nor predicted"}),
         }
 
     def example_scores(
