@@ -194,7 +194,10 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_line_goes_on(
     assert stdout == ""
     assert stderr.splitlines()[-1].startswith("stopped after step ")
     assert 20 <= last_state(out)["progress"]["step"] < 400
-    assert spawn(*line, "-o", out).code == 0
+    stopped = stderr.splitlines()[-1].removeprefix("stopped after step ").partition(",")[0]
+    again = spawn(*line, "-o", out)
+    assert again.code == 0
+    assert f"goes on after step {stopped}, " in again.err
     states = [last_state(folder) for folder in (out, tmp_path / "whole")]
     assert differing(states[0]["model"], states[1]["model"]) == []
 

@@ -212,7 +212,7 @@ def test_the_command_measures_on_what_it_is_given(
     )
     done = run("export", tmp_path / "b", "--to", "static", "-o", tmp_path / "s")
     assert (done.code, done.err) == (0, "")
-    assert "loss: not measured" in done.out
+    assert "what it costs: not measured" in done.out
     line = ["export", tmp_path / "b", "--to", "static", "--texts", tmp_path / "t.txt", "--sts", tmp_path / "sts.tsv"]
     assert run(*line, "-o", tmp_path / "s").error().endswith("(--overwrite)")
     done = run(*line, "-o", tmp_path / "s", "--overwrite", "--dimensions", 4)

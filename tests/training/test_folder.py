@@ -35,9 +35,9 @@ def test_a_kill_before_the_settings_are_written_is_no_hindrance(tmp_path: Path) 
     ("change", "said"),
     [
         ({"corpus": "c2"}, "another corpus: c2, there c1"),
-        ({"bundle": "b1"}, "another starting bundle: b1, there None"),
+        ({"bundle": "b1"}, "another starting bundle: b1, there none"),
         ({"new_heads": True}, "new heads: True, there False"),
-        ({"replay": "r1"}, "another journal to replay: r1, there None"),
+        ({"replay": "r1"}, "another journal to replay: r1, there none"),
     ],
 )
 def test_what_it_starts_from_must_be_the_same(tmp_path: Path, change: dict[str, Any], said: str) -> None:

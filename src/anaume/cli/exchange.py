@@ -80,6 +80,8 @@ def _import_record(report: ImportReport, out: Path) -> dict[str, Any]:
 
 
 def _show_import(report: ImportReport, out: Path) -> None:
+    from anaume.exporting.google_names import OPTIMIZER_STATE
+
     config, heads = report.parts.model.config, report.parts.model.head_configs
     told = [("encoder", f"{config.num_hidden_layers} layers x {config.hidden_size}, {config.vocab_size:,} words")]
     told.append(("heads", ", ".join(heads) or "none"))
@@ -92,7 +94,10 @@ def _show_import(report: ImportReport, out: Path) -> None:
         rows = [
             (tensor.name, " x ".join(map(str, tensor.shape)) or "one number", tensor.became, tensor.note)
             for tensor in report.tensors
+            if tensor.note != OPTIMIZER_STATE
         ]
+        if left := len(report.tensors) - len(rows):
+            rows.append((f"{left} more", "", "ignored", f"{OPTIMIZER_STATE}; --json names each"))
         table(("tensor", "shape", "became", "what, or why"), rows)
         say()
     for line in () if report.tensors or report.parts.report is None else report.parts.report.lines():
@@ -210,6 +215,8 @@ def _bounds(given: list[str]) -> Int8Bounds:
 
 
 def _show_certificate(certificate: Certificate, out: Path) -> None:
+    from anaume.engines.graph_names import EMBED
+
     facts([(name.replace("_", " "), value) for name, value in certificate.settings.items()])
     say()
     if certificate.graphs is not None:
@@ -221,6 +228,9 @@ def _show_certificate(certificate: Certificate, out: Path) -> None:
         if certificate.int8 is not None:
             _show_int8(certificate.int8)
         say(f"written: {printable(str(out))}")
+        if EMBED in certificate.graphs:
+            precision = "" if certificate.int8 is None else " --precision int8"
+            say(f"try: anaume embed {printable(str(out))} FILE -o vectors.npy{precision}")
         return
     rows: list[tuple[str, str, str]] = []
     if (agreement := certificate.texts) is not None:
@@ -233,8 +243,9 @@ def _show_certificate(certificate: Certificate, out: Path) -> None:
     if rows:
         table(("measured", "on", "value"), rows, right=("value",))
     else:
-        say("loss: not measured; --texts FILE and --sts FILE say what to measure it on")
+        say("what it costs: not measured; --texts FILE and --sts FILE say what to measure it on")
     say(f"written: {printable(str(out))}")
+    say(f"try: anaume embed {printable(str(out))} FILE -o vectors.npy")
 
 
 def _show_int8(int8: Int8) -> None:
@@ -245,8 +256,8 @@ def _show_int8(int8: Int8) -> None:
         ("kept out", ", ".join(int8.kept) or "none"),
         (
             "texts",
-            f"{int8.given:,} given: {int8.calibration:,} calibrated, {int8.choosing:,} chose layers, "
-            f"{int8.held_out:,} are held out",
+            f"{int8.given:,} given: of one half {int8.calibration:,} calibrated and {int8.choosing:,} chose layers; "
+            f"of the other {int8.held_out:,} were measured",
         ),
     ]
     facts(told)

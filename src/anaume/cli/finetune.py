@@ -47,7 +47,10 @@ def _finetune(
     ],
     bundle: Annotated[str, typer.Option("--bundle", metavar="B", help="The bundle to start from.", show_default=False)],
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="M", help="The model's folder, itself a bundle.", show_default=False)
+        Path,
+        typer.Option(
+            "-o", "--out", metavar="M", help="The model's folder; M/bundle is the bundle.", show_default=False
+        ),
     ],
     dev: Annotated[
         list[str] | None,
@@ -88,12 +91,11 @@ def _finetune(
     score is told with its spread. The same line again goes on where it was stopped or killed. Files of known layouts
     (GLUE, CoNLL, SQuAD, JGLUE, SWAG) need no --column.
 
-    features leaves the encoder frozen: a probe on it (linear, or task.tagger=bilstm) learns the labels the files have.
+    similarity trains the vectors of texts, on pairs (query, positive), triplets, scored or labelled pairs. features
+    leaves the encoder frozen: a probe on it (linear, or task.tagger=bilstm) learns the labels the files have.
 
     $ anaume finetune classification train.tsv --dev dev.tsv --bundle all-MiniLM-L6-v2 -o model
     $ anaume finetune ner train.conll --bundle RUN/bundle -o tagger --epochs 5 --set optimizer.learning_rate=2e-4
-    similarity trains the vectors of texts, on pairs (query, positive), triplets, scored or labelled pairs.
-
     $ anaume finetune similarity pairs.csv --bundle B -o model --objective in-batch
     $ anaume finetune ranking pairs.csv --bundle B -o cross-encoder
     $ anaume finetune late-interaction pairs.csv --bundle B -o late

@@ -34,7 +34,8 @@ Size = Annotated[
     typer.Option(
         "--size",
         metavar="NAME",
-        help="tiny, mini, small, medium, base or large; under --minutes, tiny to small as measured.",
+        help="Layers x width: tiny (2 x 128), mini (4 x 256), small (4 x 512), medium (8 x 512), base (12 x 768) or "
+        "large (24 x 1024); under --minutes, tiny to small as measured.",
         show_default="mini",
     ),
 ]
@@ -47,7 +48,9 @@ Config = Annotated[
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any setting; may be given many times."),
+    typer.Option(
+        "--set", metavar="SECTION.KEY=VALUE", help="Any setting (run.batch_rows=64); may be given many times."
+    ),
 ]
 
 

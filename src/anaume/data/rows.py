@@ -95,7 +95,7 @@ def present(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
         raise SettingsError("stdin ('-') is named twice; it can be read only once")
     for path in given:
         if str(path) != STDIN and not Path(path).is_file() and not Path(path).is_fifo():
-            raise DataError(f"{path}: {'is a folder, not a file' if Path(path).is_dir() else 'no such file'}")
+            raise DataError(f"{path}: {'is a folder: name its files' if Path(path).is_dir() else 'no such file'}")
     return given
 
 

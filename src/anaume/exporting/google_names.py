@@ -30,11 +30,13 @@ _HEADS = {
 CLASSIFIER = "output_weights"
 """The variable that only a fine-tuned classifier has."""
 _LAYER = re.compile(r"/layer_(\d+)/")
+OPTIMIZER_STATE = "the optimizer's state"
+"""Why a variable of AdamW's is ignored."""
 _MOMENTS = ("adam_m", "adam_v", "Adam", "Adam_1", "lamb_m", "lamb_v")
 _COUNTERS = {
     "global_step": "how many steps were trained",
-    "beta1_power": "the optimizer's state",
-    "beta2_power": "the optimizer's state",
+    "beta1_power": OPTIMIZER_STATE,
+    "beta2_power": OPTIMIZER_STATE,
     "loss_scale": "a counter of mixed-precision training",
     "current_loss_scale": "a counter of mixed-precision training",
     "good_steps": "a counter of mixed-precision training",
@@ -45,7 +47,7 @@ def ignored(name: str) -> str:
     """Return why a variable is no weight of a model; "" for one that may be."""
     last = name.rpartition("/")[2]
     if last in _MOMENTS:
-        return "the optimizer's state"
+        return OPTIMIZER_STATE
     return _COUNTERS.get(last, "")
 
 

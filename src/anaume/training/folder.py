@@ -53,12 +53,15 @@ def check_folder(
     differences = settings.differences(type(settings).read(folder / SETTINGS))
     told = read_source(folder)
     differences += [
-        f"{what}: {source[key]}, there {told.get(key)}" for key, what in decides.items() if source[key] != told.get(key)
+        f"{what}: {_shown(source[key])}, there {_shown(told.get(key))}"
+        for key, what in decides.items()
+        if source[key] != told.get(key)
     ]
     if differences:
+        longer = f"; --bundle {folder / BUNDLE} there trains its result further" if (folder / BUNDLE).is_dir() else ""
         raise SettingsError(
             f"{folder} holds a run with other settings: {'; '.join(differences)}. Give the same ones to go on, or "
-            "another folder"
+            f"another folder{longer}"
         )
     if source["ranks"] != told.get("ranks"):
         warnings.warn(
@@ -67,6 +70,10 @@ def check_folder(
             AnaumeWarning,
             stacklevel=3,
         )
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 def read_source(folder: Path) -> dict[str, Any]:

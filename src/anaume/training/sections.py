@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -130,7 +131,10 @@ class SettingsTables(Section):
             name, equals, text = assignment.partition("=")
             section, dot, key = name.strip().partition(".")
             if not equals or not dot:
-                raise SettingsError(f"a setting is given as section.key=value; got {assignment!r}")
+                raise SettingsError(
+                    f"a setting is given as section.key=value{'' if dot else _elsewhere(type(self), section)}; got "
+                    f"{assignment!r}; sections: {', '.join(content)}"
+                )
             if section not in content:
                 raise SettingsError(
                     f"there is no section {section!r}{nearest(section, content)}; there are: {', '.join(content)}"
@@ -145,7 +149,7 @@ class SettingsTables(Section):
         for section, values in self.model_dump().items():
             for key, value in values.items():
                 if value != theirs[section][key]:
-                    found.append(f"{section}.{key}: {value!r}, there {theirs[section][key]!r}")
+                    found.append(f"{section}.{key}: {_shown(value)}, there {_shown(theirs[section][key])}")
         return found
 
     def to_toml(self) -> str:
@@ -163,6 +167,21 @@ def _may_be_unset(tables: type[SettingsTables], section: str, key: str) -> bool:
     fields: Any = tables.model_fields[section].annotation
     field = fields.model_fields.get(key)
     return field is not None and type(None) in get_args(field.annotation)
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else repr(value)
+
+
+def _elsewhere(tables: type[SettingsTables], key: str) -> str:
+    """Return a hint for a key whose section is missing or wrong; "" where no section has it, or one nearly like it."""
+    keys = {
+        name: f"{section}.{name}"
+        for section, field in tables.model_fields.items()
+        for name in getattr(field.annotation, "model_fields", ())
+    }
+    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.85)
+    return f" (did you mean {keys[close[0]]}?)" if close else ""
 
 
 def _value(text: str, *, unset: bool) -> Any:
@@ -183,7 +202,9 @@ def _explain(tables: type[SettingsTables], error: ValidationError) -> str:
         section = tables.model_fields.get(str(first["loc"][0])) if len(first["loc"]) > 1 else None
         known = section.annotation.model_fields if section is not None and section.annotation else {}
         names = list(known) or list(tables.model_fields)
-        return f"there is no setting {where}{nearest(str(first['loc'][-1]), names)}; there are: {', '.join(names)}"
+        key = str(first["loc"][-1])
+        hint = nearest(key, names) or (_elsewhere(tables, key) if known else "")
+        return f"there is no setting {where}{hint}; there are: {', '.join(names)}"
     # What may be of several kinds (a word, or a table) fails once for each: they are one fault.
     same = [one for one in found if _place(one["loc"]) == where]
     rest = f" (and {len(found) - len(same)} more)" if len(same) < len(found) else ""

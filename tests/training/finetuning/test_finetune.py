@@ -133,7 +133,7 @@ def test_more_seeds_keep_the_ones_that_are_there(whole: tuple[Path, FinetuneRepo
     ("other", "said"),
     [
         ({"assignments": ("run.steps=10",)}, "run.steps: 10, there 9"),
-        ({"assignments": ("task.class_weights=balanced",)}, "task.class_weights: 'balanced', there None"),
+        ({"assignments": ("task.class_weights=balanced",)}, "task.class_weights: 'balanced', there not given"),
         ({"assignments": ("run.seed=5", "optimizer.learning_rate=0.1")}, "optimizer.learning_rate: 0.1, there 0.003"),
         ({"bundle": "other"}, "another starting bundle: "),
         ({"task": "multi-label"}, "another task: multi-label, there classification"),

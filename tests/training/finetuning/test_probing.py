@@ -135,7 +135,7 @@ def test_stopped_and_taken_up_again_it_ends_the_same(tmp_path: Path) -> None:
 def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path) -> None:
     train = write_words(tmp_path / "train.conll", 24)
     probe(tmp_path / "m", train, None)
-    with pytest.raises(SettingsError, match=r"task.layers: 'last-four', there None"):
+    with pytest.raises(SettingsError, match=r"task.layers: 'last-four', there not given"):
         probe(tmp_path / "m", train, None, "task.layers=last-four")
 
 

@@ -137,6 +137,10 @@ def test_where_there_is_nothing_to_draw_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text(json.dumps(rows([8.0, 7.0])[2]) + "\n", "utf-8")
     with pytest.raises(DataError, match="no step was trained yet"):
         curves(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(rows([8.0, 7.0])[0]) + "\n", "utf-8")
+    (tmp_path / "settings.toml").write_text("[task]\nmetric = 'f1'\n", "utf-8")  # of a fine-tuning
+    with pytest.raises(DataError, match="not that of a run of pretraining"):
+        curves(tmp_path)
     assert not (tmp_path / "curves.png").exists()
 
 

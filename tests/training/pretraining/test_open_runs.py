@@ -79,7 +79,7 @@ def test_what_was_measured_is_written_down_and_its_time_counts(corpus: Path, tmp
     result = train(corpus, out, OPEN)
     there = stored_settings(out)
     assert there is not None
-    assert "run.batch_rows: 6, there None" in there.differences(OPEN)
+    assert "run.batch_rows: 6, there not given" in there.differences(OPEN)
     assert 0.25 / 3.0 <= read_journal(out / "journal.jsonl")[0] < 0.5 / 3.0
     assert 3.0 <= result.seconds < 3.5
     told = json.loads((out / "run.json").read_text("utf-8"))["proposal"]

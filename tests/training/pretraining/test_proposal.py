@@ -95,7 +95,7 @@ def test_a_proposal_says_what_and_why() -> None:
     what, why = told(Machine(40_000, 1200)).lines()
     assert what == "proposed for 20 min: size mini, 16 rows a step: about 3,871 steps, at 6,607 tokens/s"
     assert why == (
-        "why: first about 3,000 steps, then size, then speed; "
+        "why: enough steps (about 3,000) come first, then a large model, then speed; "
         "size tiny, 16 rows a step would make 23,438 steps at 40,000 tokens/s; "
         "size small, 16 rows a step would make 1,020 steps at 1,741 tokens/s; "
         "size mini, 32 rows a step would make 2,129 steps at 7,268 tokens/s; "

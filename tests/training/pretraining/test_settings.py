@@ -57,8 +57,12 @@ def test_a_value_is_set_by_name(assignment: str, section: str, key: str, value: 
 @pytest.mark.parametrize(
     ("assignment", "said"),
     [
-        ("steps=20", "section.key=value; got 'steps=20'"),
+        ("steps=20", "section.key=value (did you mean run.steps?); got 'steps=20'; sections: model, data, "),
         ("run.steps", "section.key=value; got 'run.steps'"),
+        (
+            "run.learning_rate=1",
+            "there is no setting run.learning_rate (did you mean optimizer.learning_rate?); there are",
+        ),
         ("rum.steps=20", "no section 'rum' (did you mean 'run'?); there are: model, data"),
         ("run.stepz=20", "no setting run.stepz (did you mean 'steps'?); there are: steps, minutes"),
         ("run.steps=0", "run.steps: Input should be greater than or equal to 1; got 0"),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaume.data.pictures import PALETTE, new_figure, save_figure
-from anaume.errors import DataError, MissingExtra
+from anaume.errors import DataError, MissingExtra, SettingsError
 from anaume.logs import get_logger
 from anaume.training.folder import SOURCE, read_source
 from anaume.training.pretraining.progress import Landmarks, duration
@@ -47,7 +47,13 @@ def curves(folder: str | Path, path: str | Path | None = None) -> Path:
         raise DataError(f"{folder}: holds no {METRICS}; give the folder of a run (anaume pretrain ... -o RUN)")
     rows = read_lines(folder / METRICS)
     _check(rows, folder / METRICS)
-    settings = stored_settings(folder)
+    try:
+        settings = stored_settings(folder)
+    except SettingsError as error:
+        raise DataError(
+            f"{folder}: its settings.toml is not that of a run of pretraining, whose curves are drawn "
+            "(anaume pretrain ... -o RUN)"
+        ) from error
     timed = settings is not None and settings.run.minutes is not None
     save_figure(plot_curves(rows, _told_landmarks(folder), by_time=timed, title=folder.resolve().name), path)
     return path

@@ -169,6 +169,8 @@ def pretrain(
                 progress = load_checkpoint(saved[-1], model, optimizer, target) if saved else _beginning(source)
                 require_one_step(progress, ranks, target)
                 work.take_up(progress)
+                if stored is not None and ranks.first:
+                    _tell_where_it_goes_on(folder, progress.step if saved else None)
                 if begins is not None and ranks.first:
                     begins(Beginning(settings, model.config, target, ranks.world))
                 picture = CurvesFile(folder) if settings.run.curves else None
@@ -222,6 +224,13 @@ def _specials(tokenizer: Tokenizer) -> SpecialIds:
     return SpecialIds(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
 
 
+def _tell_where_it_goes_on(folder: Path, step: int | None) -> None:
+    if step is None:
+        log.info("%s was stopped before its first checkpoint: it begins again", folder)
+    else:
+        log.info("%s goes on after step %s, where it was saved last", folder, f"{step:,}")
+
+
 def _warn_of_lone_sentences(split: CorpusSplit) -> None:
     alone = sum(int((np.diff(shard.document_starts) == 1).sum()) for shard in split.shards)
     if alone > _MANY_ALONE * split.documents:
@@ -240,7 +249,8 @@ def _evaluator(
         return None
     if held_out.documents < (2 if settings.data.pairing == "nsp" else 1):
         log.info(
-            "the corpus holds out %d documents, too few to measure a held-out loss: only that of the training rows is",
+            "held out are too few documents to measure a loss on (%d): only that of the training rows is told; prepare "
+            "the corpus with a larger --held-out",
             held_out.documents,
         )
         return None

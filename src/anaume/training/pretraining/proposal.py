@@ -82,7 +82,7 @@ class Proposal:
             for other in self.tried
             if other != told
         ]
-        why = f"why: first about {ENOUGH_STEPS:,} steps, then size, then speed"
+        why = f"why: enough steps (about {ENOUGH_STEPS:,}) come first, then a large model, then speed"
         return [what, "; ".join([why, *others, f"measured in {self.seconds:.1f} s of the budget"])]
 
     def record(self) -> dict[str, Any]:
