@@ -144,7 +144,7 @@ def _lines(summary: PrepareSummary) -> list[str]:
     kept = f" ({summary.shards_kept:,} from a run before)" if summary.shards_kept else ""
     near = f" and {summary.near_duplicates:,} near ones" if summary.near_duplicates else ""
     train, held_out = summary.train, summary.held_out
-    few = ": their loss will say little; --held-out 0.1 holds out a tenth" if held_out.tokens < _FEW_HELD_OUT else ""
+    few = ": their loss will say little; a larger --held-out holds out more" if held_out.tokens < _FEW_HELD_OUT else ""
     return [
         f"vocabulary of {summary.vocab_size:,} entries{learned}; {summary.pieces_per_word:.2f} pieces a word, "
         f"{percent(summary.unknown_share)} unknown",
