@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,31 @@ def test_classes(tuned_dir: Path) -> None:
     found = anaume.load(tuned_dir, device="cpu").predict(GIVEN)
     here = np.array([list(one.probabilities.values()) for one in found])
     np.testing.assert_allclose(here, logits_there(tuned_dir / "bundle").softmax(-1), atol=1e-5)
+
+
+@pytest.mark.parametrize("task", ["classification", "ner", "question-answering"])
+def test_the_line_that_a_guide_shows_opens_it(
+    tuned_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    """It named the folder around the bundle, and a pipeline that is no more."""
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / f"{task}.md").read_text("utf-8")
+    (line,) = re.findall(r"`((?:pipeline|Auto)[^`]*\([^`]*model[^`]*\))`", guide)
+    if task == "classification":
+        (tmp_path / "model").symlink_to(tuned_dir)
+    else:
+        tags = {text: ["B-A" if word == "dog" else "O" for word in text.split()] for text in GIVEN}
+        asked = {"question": "cute", "context": "my dog is cute", "answers": [{"text": "dog", "answer_start": 3}]}
+        rows = [{"words": text.split(), "tags": tags[text]} if task == "ner" else asked for text in GIVEN]
+        train = write_json(tmp_path / "t.jsonl", rows)
+        tiny_finetune(tmp_path, "model", "run.steps=1", task=task, train=train, dev=train)
+    monkeypatch.chdir(tmp_path)
+    found = eval(line, {name: getattr(transformers, name) for name in re.findall(r"^\w+", line)})
+    model = found.model if line.startswith("pipeline") else found
+    assert (type(model).__name__, set(model.config.id2label.values())) == {
+        "classification": ("BertForSequenceClassification", {"animal", "place"}),
+        "ner": ("BertForTokenClassification", {"O", "B-A", "I-A"}),
+        "question-answering": ("BertForQuestionAnswering", {"LABEL_0", "LABEL_1"}),
+    }[task]
 
 
 def test_numbers_in_the_labels_units(tmp_path: Path) -> None:

@@ -101,8 +101,10 @@ def test_scores_are_scikit_learns(labels: tuple[str, ...]) -> None:
 
 def test_f1_is_of_the_label_that_was_chosen() -> None:
     gold, said = list("aabb"), list("abbb")
-    assert scored(gold, said, ("a", "b"))[1]["f1"] == pytest.approx(0.8)
-    assert scored(gold, said, ("a", "b"), positive="a")[1]["f1"] == pytest.approx(2 / 3)
+    for chosen, positive, f1 in ((None, "b", 0.8), ("a", "a", 2 / 3)):
+        _, scores, _ = scored(gold, said, ("a", "b"), positive=chosen)
+        assert (scores["f1"], scores["positive"]) == (pytest.approx(f1), positive)
+    assert "positive" not in scored(gold, said, ("a", "b", "c"))[1]
 
 
 def test_scores_where_a_class_is_never_said_are_zero_and_silent() -> None:

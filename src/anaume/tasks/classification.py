@@ -191,7 +191,10 @@ class Classification(TextTask[ClassPrediction]):
         return predictions
 
     def score(self, predictions: Sequence[ClassPrediction], examples: Sequence[TextExample]) -> dict[str, Any]:
-        """Return accuracy, f1, macro_f1, matthews, and per label precision, recall, f1, support; and the confusion."""
+        """Return accuracy, f1, macro_f1, matthews, and per label precision, recall, f1, support; and the confusion.
+
+        Of two labels, "positive" is the one that f1 is of.
+        """
         from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
         rows = self.example_scores(predictions, examples)
@@ -200,6 +203,7 @@ class Classification(TextTask[ClassPrediction]):
         names = ("precision", "recall", "f1", "support")
         return {
             **{metric: _score(metric, rows, self._positive) for metric in METRICS},
+            **({} if self._positive is None else {"positive": self.labels[self._positive]}),
             "labels": {
                 label: {
                     name: int(value[number]) if name == "support" else float(value[number])
