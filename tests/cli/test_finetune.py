@@ -320,6 +320,9 @@ def test_bad_files_for_a_model_that_is_there(run: Run, tuned_dir: Path, start: P
     done = run("predict", tuned_dir, listed, "--json", "-q")
     assert (done.code, done.out) == (2, "")
     assert "--json prints the summary on stdout" in done.error()
+    done = run("predict", tuned_dir, "-", "-q", stdin=b"text\tlabel\na\tanimal\nb\tplace\n")
+    assert (done.code, done.out) == (1, "")
+    assert "<stdin>: its lines look like a table parted by tabs" in done.error()
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["l.jsonl", "o.jsonl"]
 
 

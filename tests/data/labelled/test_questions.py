@@ -130,6 +130,12 @@ def test_questions_without_an_answer_and_without_labels(put):
     with pytest.raises(DataError, match="row 1: no field 'answers'"):
         list(read_questions(bare))
     named = put("c.jsonl", {"q": "Where?", "c": CONTEXT, "id": 7})
+    with pytest.raises(DataError, match=r"it has 'q', 'c', 'id'; choose with context= \(--column context=NAME\)"):
+        list(read_questions(named))
+    with pytest.raises(DataError, match=r"choose with question= \(--column question=NAME\)"):
+        list(read_questions(named, context="c"))
+    with pytest.raises(DataError, match=r"choose with answers= \(--column answers=NAME\)"):
+        list(read_questions(named, context="c", question="q"))
     assert next(read_questions(named, question="q", context="c", labelled=False)).id == "7"
 
 

@@ -224,7 +224,7 @@ def test_columns_to_be_predicted_are_not_read_as_texts(put, text):
     """The same file, labelled, is read in columns: as texts, its tags would be words."""
     path = put("a.txt", text)
     told = refused(path, labelled=False)
-    assert "words with their tags" in told
+    assert "words with their tags, and without a format a text a line is read" in told
     assert "format='conll' (--format conll) reads the words, format='txt' (--format txt) each line as a text" in told
     assert rows(path, labelled=False, format="conll") == [(words, None) for words, _ in rows(path)]
     assert rows(path, labelled=False, format="txt")[0][1] is None

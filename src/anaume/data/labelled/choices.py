@@ -58,7 +58,10 @@ def read_choices(
     found = find_sources(paths, reading)
     for path, kind in found:
         if kind == "txt":
-            raise SettingsError(f"{source_name(path)}: a txt holds no questions with options; csv, jsonl, ... do")
+            raise SettingsError(
+                f"{source_name(path)}: a txt holds no questions with options; csv, jsonl, ... do: name it with format= "
+                "(--format jsonl)"
+            )
     return _stream(found, reading, _Chosen(question, options, label, labelled))
 
 

@@ -1,4 +1,4 @@
-"""Lines of a txt to be predicted, each a text by itself; a file that is plainly something else is refused."""
+"""Lines of a txt, or of stdin, each a text by itself; what is plainly something else is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FEWEST = 3  # fewer lines may look alike by chance
 
 
 def lines_of_text(source: str, records: Iterator[Record], *, tagged: bool) -> Iterator[Record]:
-    """Yield the records of a txt whose format nobody named, its first lines looked at before.
+    """Yield the records of a txt, or of stdin, whose format nobody named, its first lines looked at before.
 
     tagged  whether words with tags may be meant
 
@@ -26,14 +26,14 @@ def lines_of_text(source: str, records: Iterator[Record], *, tagged: bool) -> It
     if len(lines) >= _FEWEST:
         if tagged and are_columns(lines):
             raise DataError(
-                f"{source}: its lines look like words with their tags, and a txt to be predicted has a text a line; "
+                f"{source}: its lines look like words with their tags, and without a format a text a line is read; "
                 "format='conll' (--format conll) reads the words, format='txt' (--format txt) each line as a text"
             )
         tabs = {line.count("\t") for line in lines}
         if len(tabs) == 1 and tabs != {0}:
             column = "format='conll' (--format conll) as words in columns, " if tagged else ""
             raise DataError(
-                f"{source}: its lines look like a table parted by tabs, and a txt to be predicted has a text a line; "
+                f"{source}: its lines look like a table parted by tabs, and without a format a text a line is read; "
                 f"{column}format='tsv' (--format tsv) reads it as a table, format='txt' (--format txt) each line as a "
                 "text"
             )

@@ -15,8 +15,8 @@ from pathlib import Path
 from anaume.data.files import DecodeErrors, source_name
 from anaume.data.labelled.examples import Answer, QuestionExample
 from anaume.data.labelled.sources import LabelledFormat, Reading, Record, came, find_sources, read_source
-from anaume.data.records import JSON
-from anaume.errors import AnaumeWarning, SettingsError
+from anaume.data.records import JSON, listed
+from anaume.errors import AnaumeWarning, SettingsError, nearest
 
 _START = "answer_start"
 
@@ -54,7 +54,8 @@ def read_questions(
     for path, kind in found:
         if kind == "txt":
             raise SettingsError(
-                f"{source_name(path)}: a txt holds no questions with contexts; json, jsonl, csv, ... do"
+                f"{source_name(path)}: a txt holds no questions with contexts; json, jsonl, csv, ... do: name it with "
+                "format= (--format jsonl)"
             )
     return _stream(found, reading, _Names(question, context, answers), labelled)
 
@@ -122,7 +123,7 @@ class _About:
 def _flat(source: str, row: Record, names: _Names, before: int) -> Iterator[tuple[Record, _About]]:
     """Yield the questions of a row: of an article all of them, else one."""
     if "paragraphs" not in row.fields:
-        yield row, _about(row, names, row.text(names.context), row.fields.get("title"), before + 1)
+        yield row, _about(row, names, _text(row, "context", names.context), row.fields.get("title"), before + 1)
         return
     title = row.fields.get("title")
     for place, paragraph in enumerate(_objects(row, "paragraphs")):
@@ -136,11 +137,25 @@ def _flat(source: str, row: Record, names: _Names, before: int) -> Iterator[tupl
 
 
 def _about(record: Record, names: _Names, context: str, title: object, number: int) -> _About:
-    question = record.text(names.question)
+    question = _text(record, "question", names.question)
     own = record.fields.get("id")
     if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
         raise record.error(f"field 'id': expected a text or a whole number, came {came(own)}")
     return _About(str(number if own is None else own), question, context, title if isinstance(title, str) else "")
+
+
+def _text(record: Record, role: str, name: str) -> str:
+    _require(record, role, name)
+    return record.text(name)
+
+
+def _require(record: Record, role: str, name: str) -> None:
+    """Raise DataError where a field is not there at all, and say how another is named."""
+    if name not in record.fields:
+        raise record.error(
+            f"no field {name!r}{nearest(name, record.fields)}; it has {listed(record.fields)}; choose with {role}= "
+            f"(--column {role}=NAME)"
+        )
 
 
 def _refuse_blank(record: Record, names: _Names, about: _About) -> None:
@@ -176,6 +191,8 @@ def _answers(record: Record, about: _About, name: str, misplaced: _Misplaced) ->
 
 def _given(record: Record, name: str) -> Iterator[Answer]:
     flat = name not in record.fields and _START in record.fields and "answer" in record.fields
+    if not flat:
+        _require(record, "answers", name)
     value = record.field("answer" if flat else name)
     if isinstance(value, str):
         value = _of_a_cell(record, name, value)

@@ -103,7 +103,7 @@ def _stream(
             continue
         fields: _Fields | None = None
         records = read_source(path, kind, reading)
-        if kind == "txt" and reading.format is None and str(path) != STDIN:  # of stdin nothing is held back
+        if kind == "txt" and reading.format is None:
             records = lines_of_text(source_name(path), records, tagged=True)
         for record in records:
             fields = fields or _fields(source_name(path), kind, record.fields, chosen)

@@ -125,7 +125,7 @@ def _stream(
         columns: _Columns | None = None
         undecided = 0
         records = read_source(path, kind, reading)
-        if kind == "txt" and reading.format is None and str(path) != STDIN:  # of stdin nothing is held back
+        if kind == "txt" and reading.format is None:
             records = lines_of_text(source_name(path), records, tagged=False)
         for record in records:
             if columns is None:
