@@ -14,9 +14,10 @@ import pytest
 import torch
 
 import anaume
+from anaume.data.labelled import Answer, QuestionExample, TextExample
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.training.finetuning.example_work import ExampleWork
-from anaume.training.finetuning.finetune import FinetuneReport
+from anaume.training.finetuning.finetune import FinetuneReport, finetune_examples
 from anaume.training.records import read_journal
 from tiny_labels import class_of, texts, value_of, weights_of, write_classes, write_table
 from tiny_runs import metrics, tiny_bundle
@@ -335,3 +336,40 @@ def test_wrong_settings_are_refused(tmp_path: Path, other: dict[str, Any], said:
         tiny_finetune(tmp_path, "m", *given.pop("assignments", ()), **given)
     assert said in str(caught.value)
     assert not (tmp_path / "m").exists()
+
+
+DOG, CAT = TextExample(text="dog", label="a"), TextExample(text="cat", label="b")
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "said"),
+    [
+        ("classification", [DOG, CAT, TextExample(text="a")], r"^train\[2\]: no label, and one is to be learned"),
+        ("classification", [DOG, "cat"], r"^train\[1\]: expected an example of anaume\.data\.labelled; got str 'cat'$"),
+        ("regression", [TextExample(text="a", label=float("nan"))], r"^train\[0\]: regression needs a finite number"),
+        ("multi-label", [DOG], r"^train\[0\]: expected a list of labels"),
+        ("classification", [], r"^no examples to learn from$"),
+        (
+            "question-answering",
+            [QuestionExample(id="7", question="cute", context="my dog", answers=(Answer("cat", 3),))],
+            r"^none of the 1 training examples can be learned from: 1 questions are not learned: the answer does not "
+            r"stand where it is said to, or fits in no window \(first: train\[0\]\)$",
+        ),
+    ],
+)
+def test_examples_that_are_handed_over_are_named_by_their_number(
+    tmp_path: Path, task: str, given: list[Any], said: str
+) -> None:
+    with pytest.raises(DataError, match=said):
+        finetune_examples(
+            task, given, tmp_path / "m", bundle=tiny_bundle("mlm", pooler=True), dev=given, seeds=1, device="cpu"
+        )
+    assert not (tmp_path / "m").exists()
+
+
+def test_what_is_no_bundle_and_no_file_is_said(tmp_path: Path) -> None:
+    wrong: Any = "all-MiniLM-L6-v2"
+    with pytest.raises(SettingsError, match=r"expected a Bundle to start from; got .all-MiniLM-L6-v2.; anaume\.load"):
+        anaume.finetune("classification", "t.tsv", tmp_path / "m", bundle=wrong)
+    with pytest.raises(SettingsError, match="expected at least one labelled file; none came"):
+        anaume.finetune("classification", [], tmp_path / "m", bundle=tiny_bundle("mlm", pooler=True))

@@ -51,12 +51,14 @@ def read_labelled(
     reading: columns and format, as the task's reader takes them; None counts as not given.
 
     Raises:
-        SettingsError: at once, for a task that no reader is for, or a column that means nothing to it.
+        SettingsError: at once, for a task that no reader is for, a column that means nothing to it, or no file.
         DataError: as the reader does.
     """
     if task not in _READERS:
         hint = nearest(task, _READERS)
         raise SettingsError(f"nothing reads labelled files of {task!r}{hint}; there are: {', '.join(_READERS)}")
+    if not isinstance(paths, str | Path) and not paths:
+        raise SettingsError("expected at least one labelled file; none came")
     reader, own = _READERS[task]
     given = {name: value for name, value in reading.items() if value is not None}
     known = inspect.signature(reader).parameters

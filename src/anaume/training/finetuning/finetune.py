@@ -41,6 +41,8 @@ from anaume.training.finetuning.start import (
     fitted_on,
     hash_of_examples,
     hold_out,
+    placed,
+    require_targets,
     resolve,
     rows_of,
     seed_folder,
@@ -129,6 +131,7 @@ def finetune(
     is at, saved. Raises SettingsError for settings that don't fit or differ from those in `out`, DataError for a file,
     a row, or a full disk.
     """
+    _require_bundle(bundle)
     begun_seeds(Path(out))  # refuses a folder of something else before anything is read
     settings = _settings(task, settings)
     kind = probed_files(settings.task.of, train, **reading) if task == FEATURES else task_named(task)
@@ -175,13 +178,16 @@ def finetune_examples(
     vectors  of `features`: where what the encoder gives is kept, for other probes of the same rows to find; None = in
              `out`, until it is finished
     """
+    _require_bundle(bundle)
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise SettingsError(f"seeds must be a whole number and at least 1; got {seeds!r}")
     settings, probing, folder = _settings(task, settings), task == FEATURES, Path(out)
     kind = probed_task(settings.task.of, train) if probing else task_named(task)
     stored = stored_settings(folder)
-    examples, held_out, dev_from = list(train), list(dev or ()), "none" if dev is None else "file"
-    if dev is None and settings.data.dev_share > 0 and can_be_scored(train):
+    examples, held_out, dev_from = placed(train, "train"), placed(dev or (), "dev"), "none" if dev is None else "file"
+    if not examples:
+        raise DataError("no examples to learn from")
+    if dev is None and settings.data.dev_share > 0 and can_be_scored(examples):
         examples, held_out = hold_out(examples, settings.data.dev_share)
         dev_from = "split"
     if kind is Similarity:
@@ -204,6 +210,7 @@ def finetune_examples(
         settings = resolve(settings, bundle, target, stored)
         assert settings.model.max_length is not None
         features = rows_of(fitted, examples, bundle, settings.model.max_length)
+        require_targets(features)
         voiced = voicing_lost(bundle.tokenizer, (text for example in examples for text in example.texts))
         fit = told_of_vocabulary(features.unknown, features.pieces, voiced, "the training rows' pieces")
         if told := [*features.told, *fit]:
@@ -263,6 +270,11 @@ def finetune_examples(
             if probing and vectors is None:
                 shutil.rmtree(states, ignore_errors=True)
         return whole
+
+
+def _require_bundle(bundle: Bundle) -> None:
+    if not isinstance(bundle, Bundle):
+        raise SettingsError(f"expected a Bundle to start from; got {bundle!r:.60}; anaume.load opens one")
 
 
 def _settings(task: str, given: FinetuneSettings | None) -> FinetuneSettings:

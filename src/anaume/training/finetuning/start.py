@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from anaume.bundle import Bundle
@@ -17,7 +18,7 @@ from anaume.bundle.files import sha256_of
 from anaume.data.labelled import Example, split_examples
 from anaume.engines import has_bfloat16
 from anaume.errors import DataError, SettingsError
-from anaume.tasks.features import Features
+from anaume.tasks.features import IGNORED, Features, Ragged
 from anaume.tasks.registry import AnyTask, fit_task
 from anaume.training.finetuning.settings import FinetuneSettings
 from anaume.training.folder import SETTINGS, check_folder
@@ -69,6 +70,22 @@ def check_seeds(folder: Path, settings: FinetuneSettings, source: Mapping[str, A
     """Raise SettingsError where `folder` holds another fine-tuning: its seeds differ in nothing else."""
     for seed in begun_seeds(folder)[:1]:
         check_folder(seed_folder(folder, seed), with_seed(settings, seed), source, DECIDES)
+
+
+def placed(examples: Sequence[E], name: str) -> list[E]:
+    """Return examples that all have a place for messages: those handed over without one, their number in `name`.
+
+    Raises DataError for what is no example.
+    """
+    made = []
+    for number, example in enumerate(examples):
+        if not isinstance(example, Example):
+            raise DataError(
+                f"{name}[{number}]: expected an example of anaume.data.labelled; got {type(example).__name__} "
+                f"{example!r:.60}"
+            )
+        made.append(example if example.place else replace(example, place=f"{name}[{number}]"))
+    return made
 
 
 def hold_out(examples: Sequence[E], share: float) -> tuple[list[E], list[E]]:
@@ -156,6 +173,15 @@ def rows_of(task: AnyTask, examples: Sequence[Example], bundle: Bundle, max_leng
     """Return the rows of all examples, made part by part."""
     chunks = [examples[start : start + _CHUNK] for start in range(0, len(examples), _CHUNK)]
     return Features.joined([task.features(chunk, bundle.tokenizer, max_length, learn=True) for chunk in chunks])
+
+
+def require_targets(features: Features) -> None:
+    """Raise DataError where no example can be learned from: each of their targets is to be ignored."""
+    for target in features.targets.values():
+        values = target.values if isinstance(target, Ragged) else target
+        if values.size and np.issubdtype(values.dtype, np.integer) and bool((values == IGNORED).all()):
+            told = f": {'; '.join(features.told)}" if features.told else ""
+            raise DataError(f"none of the {len(features.coverage):,} training examples can be learned from{told}")
 
 
 def hash_of_examples(*parts: Sequence[Example]) -> str:
