@@ -29,7 +29,7 @@ def test_embed_writes_what_the_bundle_gives(
     out = tmp_path / f"vectors{ending}"
     done = run("embed", tiny_bundle_dir, texts, "-o", out)
     assert (done.code, done.out) == (0, "")
-    assert done.err.startswith(f"3 texts -> {out} (3 x 16, float32) in ")
+    assert done.err.startswith(f"3 texts -> {out} (3 x 16, computed in float32) in ")
     bundle = anaume.load(tiny_bundle_dir)
     stored = read_vectors(out)
     np.testing.assert_allclose(stored.vectors, bundle.embed(TEXTS), atol=1e-5)

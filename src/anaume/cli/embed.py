@@ -122,7 +122,7 @@ def _shards_line(summary: ShardsSummary) -> str:
 
 def _told(summary: EmbedSummary | ShardsSummary) -> str:
     return (
-        f"({summary.texts:,} x {summary.embedding_size}, {summary.precision}) "
+        f"({summary.texts:,} x {summary.embedding_size}, computed in {summary.precision}) "
         f"in {summary.seconds:.1f} s, {summary.texts_per_second:,.0f} texts/s; "
         f"{summary.cut:,} cut, {percent(summary.coverage)} of the text seen, {percent(summary.unknown_share)} of the "
         f"pieces unknown; fingerprint {summary.fingerprint[:12]}"
