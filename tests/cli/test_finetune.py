@@ -97,6 +97,15 @@ def test_files_behind_dev_are_all_held_out(run: Run, start: Path, tmp_path: Path
     assert (told["train_examples"], told["dev_examples"], told["dev_from"]) == (30, 63, "file")
 
 
+def test_dev_rows_that_train_has_too_are_counted(run: Run, start: Path, tmp_path: Path) -> None:
+    train, dev = write_classes(tmp_path / "train.tsv", 30, 0), tmp_path / "dev.tsv"
+    header, *rows = train.read_text("utf-8").splitlines()
+    dev.write_text("\n".join([header, rows[3], rows[4], "nobody wrote this\tanimal\n"]), "utf-8")
+    done = finetune(run, start, train, tmp_path / "m", "--dev", dev, "--set", "run.steps=1")
+    assert "3 dev rows (of its file, 2 of them in train too)" in done.err
+    assert "2 of 3 dev rows: they flatter the score" in done.out
+
+
 def test_scores_of_entities_name_the_reading_and_count(run: Run, start: Path, tmp_path: Path) -> None:
     """NER-03, NER-04."""
     path = tmp_path / "t.conll"

@@ -165,6 +165,10 @@ def _show(result: FinetuneReport) -> None:
         told.append((result.metric, f"not defined on the held-out rows ({(reasons or ['no reason given'])[0]})"))
     if any(seed.calibrated for seed in result.seeds):
         told.append(("thresholds", "set on the held-out rows, which flatters their score: report that of other rows"))
+    if result.dev_in_train:
+        told.append(
+            ("in train too", f"{result.dev_in_train:,} of {result.dev_examples:,} dev rows: they flatter the score")
+        )
     told.append(("cut", f"{percent(result.truncated_share)} of the training rows were longer than the model takes"))
     best = next((seed for seed in result.seeds if seed.seed == result.best_seed), None)
     if best is not None and best.best_step == 0:
@@ -195,7 +199,8 @@ def _shown(quiet: bool) -> Iterator[tuple[Begins | None, Report | None]]:
 
     def begins(report: FinetuneReport, settings: FinetuneSettings) -> None:
         total["steps"] = settings.run.steps
-        held = {"file": "of its file", "split": "held out of the training rows", "none": "none"}[report.dev_from]
+        seen = f", {report.dev_in_train:,} of them in train too" if report.dev_in_train else ""
+        held = {"file": f"of its file{seen}", "split": "held out of the training rows", "none": "none"}[report.dev_from]
         log.info(
             "%s: %s training rows, %s dev rows (%s); %s of the texts cut at %s tokens, %s of the pieces unknown",
             report.task,

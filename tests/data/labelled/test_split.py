@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaume.data.labelled import QuestionExample, TaggedExample, TextExample, split_examples
+from anaume.data.labelled import (
+    QuestionExample,
+    SimilarityExample,
+    TaggedExample,
+    TextExample,
+    count_seen,
+    split_examples,
+)
 from anaume.errors import DataError, SettingsError
 
 
@@ -48,6 +55,17 @@ def test_other_seeds_split_otherwise_and_this_one_as_ever():
         "text 15",
         "text 17",
     ]
+
+
+def test_what_dev_shares_with_train_is_counted():
+    train = texts(["a"] * 5)
+    assert count_seen(train, [train[2], train[2], TextExample(text="text 2", pair="p", label="a")]) == 2
+    assert count_seen([], train) == count_seen(train, []) == 0
+    one, other = (QuestionExample(id=name, question=name, context="c", title="t", answers=()) for name in "ab")
+    elsewhere = QuestionExample(id="c", question="a", context="d", title="t", answers=())
+    assert count_seen([one], [other, elsewhere]) == 1  # an article in two parts is no copy
+    near, far = (SimilarityExample(text="q", positives=(name,)) for name in ("p", "r"))
+    assert count_seen([near], [near, far]) == 1
 
 
 def test_copies_stay_together():

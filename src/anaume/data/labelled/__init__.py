@@ -15,7 +15,7 @@ from anaume.data.labelled.questions import read_questions
 from anaume.data.labelled.readers import LABELLED_TASKS, read_labelled
 from anaume.data.labelled.similar import read_similar
 from anaume.data.labelled.sources import LABELLED_FORMATS, LabelledFormat
-from anaume.data.labelled.split import class_of, split_examples
+from anaume.data.labelled.split import class_of, count_seen, split_examples
 from anaume.data.labelled.tagged import read_tagged
 from anaume.data.labelled.texts import read_texts
 from anaume.data.labelled.words import cut_words
@@ -33,6 +33,7 @@ __all__ = [
     "TaggedExample",
     "TextExample",
     "class_of",
+    "count_seen",
     "cut_words",
     "read_choices",
     "read_labelled",

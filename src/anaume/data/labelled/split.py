@@ -38,6 +38,18 @@ def content_of(example: Example) -> Hashable:
     return (example.question, example.options) if isinstance(example, ChoiceExample) else example.place
 
 
+def count_seen(train: Sequence[Example], dev: Sequence[Example]) -> int:
+    """Return how many dev examples train has too, as they stand; of a question, how many contexts."""
+
+    def content(example: Example) -> Hashable:
+        if isinstance(example, SimilarityExample):
+            return (example.text, example.positives, example.negatives)
+        return example.context if isinstance(example, QuestionExample) else content_of(example)
+
+    seen = {content(example) for example in train}
+    return sum(content(example) in seen for example in dev)
+
+
 def split_examples(
     examples: Sequence[E],
     share: float,

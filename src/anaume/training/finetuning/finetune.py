@@ -14,7 +14,7 @@ from typing import Any
 from anaume.bundle import Bundle
 from anaume.bundle.embedding import told_of_vocabulary
 from anaume.data import atomic_file
-from anaume.data.labelled import Example
+from anaume.data.labelled import Example, count_seen
 from anaume.engines import pick_device
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tasks.late_interaction import LateInteraction
@@ -81,6 +81,8 @@ class FinetuneReport:
     dev_examples: int
     dev_from: str
     """"file", "split" (of the training rows) or "none"."""
+    dev_in_train: int
+    """How many dev examples of a file train has too, as they stand (of questions: how many have their contexts)."""
     truncated_share: float
     """The share of the training examples that were cut, 0 to 1."""
     unknown_share: float
@@ -243,6 +245,7 @@ def finetune_examples(
             "train_examples": len(examples),
             "dev_examples": len(held_out),
             "dev_from": dev_from,
+            "dev_in_train": count_seen(examples, held_out) if dev_from == "file" else 0,
             "truncated_share": features.cut / max(1, len(features.coverage)),
             "unknown_share": features.unknown / max(1, features.pieces),
             "frozen": settings.model.frozen == "encoder",
