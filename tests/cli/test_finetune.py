@@ -39,6 +39,14 @@ def test_help_says_what_it_does_with_examples(run: Run, name: str) -> None:
     assert "ROLE=NAME" in done.out
 
 
+def test_a_model_that_always_answers_one_label_is_told(run: Run, start: Path, tmp_path: Path) -> None:
+    train = write_table(tmp_path / "train.tsv", list(zip(texts(33), ["a"] * 32 + ["b"], strict=True)), "text", "label")
+    dev = write_table(tmp_path / "dev.tsv", list(zip(texts(8, 1), "abababab", strict=True)), "text", "label")
+    done = finetune(run, start, train, tmp_path / "m", "--dev", dev)
+    assert done.code == 0, done.err
+    assert "learned   nothing yet: no better than chance on the held-out rows; more --epochs" in done.out
+
+
 def test_from_files_to_scores_and_predictions(run: Run, start: Path, tmp_path: Path) -> None:
     train, dev, out = (
         write_classes(tmp_path / "train.tsv", 33),

@@ -173,6 +173,9 @@ def _show(result: FinetuneReport) -> None:
     best = next((seed for seed in result.seeds if seed.seed == result.best_seed), None)
     if best is not None and best.best_step == 0:
         told.append(("best", "the start itself: no step scored higher"))
+    if best is not None and _is_chance(best.scores):
+        what = "nothing yet: no better than chance on the held-out rows"
+        told.append(("learned", f"{what}; more --epochs, or a higher optimizer.learning_rate"))
     if result.frozen:
         told.append(("encoder", "frozen: its vectors, and their fingerprint, are the starting bundle's"))
     told.append(("bundle", f"{result.bundle} (seed {result.best_seed})"))
@@ -181,6 +184,12 @@ def _show(result: FinetuneReport) -> None:
         say(f"try: anaume embed {result.folder} FILE -o vectors.npy")
     else:
         say(f"try: anaume predict {result.folder} FILE -o predictions.jsonl")
+
+
+def _is_chance(scores: dict[str, Any]) -> bool:
+    """Whether answers have nothing to do with labels; Matthews' correlation is 0 where one label is always answered."""
+    matthews = scores.get("matthews")
+    return matthews is not None and matthews <= 0.0 and scores["accuracy"] < 1.0  # 1.0: there was one label only
 
 
 Begins = Callable[[Any, Any], None]
