@@ -24,7 +24,8 @@ def test_a_probe_from_the_command_line(run: Run, tmp_path: Path, bundle: Path) -
     line = ("finetune", "features", train, "--dev", dev, "--bundle", bundle, "-o", tmp_path / "m", *SET)
     done = run(*line, "--set", "task.layers=last-four")
     assert done.code == 0
-    assert "encoder  frozen: its vectors, and their fingerprint, are the starting bundle's" in done.out
+    said = " ".join(done.out.split())
+    assert "encoder frozen: its vectors, and their fingerprint, are the starting bundle's" in said
     assert "running the frozen encoder once over 40 training rows" in done.err
     scores = json.loads(run("evaluate", tmp_path / "m", dev, "--json").out)
     assert scores["task"] == "ner"

@@ -44,7 +44,8 @@ def test_a_model_that_always_answers_one_label_is_told(run: Run, start: Path, tm
     dev = write_table(tmp_path / "dev.tsv", list(zip(texts(8, 1), "abababab", strict=True)), "text", "label")
     done = finetune(run, start, train, tmp_path / "m", "--dev", dev)
     assert done.code == 0, done.err
-    assert "learned   nothing yet: no better than chance on the held-out rows; more --epochs" in done.out
+    said = " ".join(done.out.split())
+    assert "learned nothing yet: no better than chance on the held-out rows; more --epochs" in said
 
 
 def test_from_files_to_scores_and_predictions(run: Run, start: Path, tmp_path: Path) -> None:
@@ -56,14 +57,14 @@ def test_from_files_to_scores_and_predictions(run: Run, start: Path, tmp_path: P
     line = ("finetune", "classification", train, "--dev", dev, "--bundle", start, "-o", out, "--seeds", 2, *SETS)
     done = run(*line, "--epochs", 1, "--seed", 3, "--device", "cpu")
     assert done.code == 0, done.err
-    assert "classification: 33 training rows, 20 dev rows (of its file, 1 of them in train too); 0.0% of the " in done.err
+    assert "classification: 33 training rows, 20 dev rows (of its file, 1 of them in train too); 0.0% of" in done.err
     assert "seed 3: the classification head is drawn anew; left out, as they are not trained: mlm" in done.err
     assert "seed 4, step 5 of 5: on dev: loss" in done.err
     table = done.out.splitlines()
     assert table[0].split() == ["seed", "accuracy", "best", "step", "steps", "time"]
     assert [row.split()[0] for row in table[1:3]] == ["3", "4"]
     assert "over 2 seeds, 95 % interval" in done.out
-    assert f"bundle    {out / 'bundle'} (seed " in done.out
+    assert f"bundle {out / 'bundle'} (seed " in " ".join(done.out.split())
     assert table[-1] == f"try: anaume predict {out} FILE -o predictions.jsonl"
 
     again = run(*line, "--epochs", 1, "--seed", 3, "--device", "cpu", "-q")
@@ -168,8 +169,8 @@ def test_a_score_that_is_not_defined_says_why(run: Run, start: Path, tmp_path: P
     done = finetune(run, start, train, tmp_path / "m", "--dev", dev, "--set", "run.steps=1", task="regression")
     assert done.code == 0
     assert (
-        "spearman  not defined on the held-out rows (no correlation is defined: the labels are all the same)"
-        in done.out
+        "spearman not defined on the held-out rows (no correlation is defined: the labels are all the same)"
+        in " ".join(done.out.split())
     )
     shown = run("evaluate", tmp_path / "m", dev, "-q")
     assert "spearman  not defined (no correlation is defined: the labels are all the same)" in shown.out
