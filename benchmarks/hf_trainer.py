@@ -119,7 +119,7 @@ def _arguments(transformers: Any, folder: Path, settings: PretrainSettings) -> A
         output_dir=folder,
         max_steps=run.steps,
         per_device_train_batch_size=run.batch_rows,
-        learning_rate=optimizer.learning_rate,
+        learning_rate=optimizer.peak,
         adam_beta1=optimizer.beta1,
         adam_beta2=optimizer.beta2,
         adam_epsilon=optimizer.eps,

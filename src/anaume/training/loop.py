@@ -124,9 +124,7 @@ def train_step(run: Run, batch: Any, fraction: float) -> StepDone:
     counts = run.ranks.sum(targets.counts())
     # Gradients are averaged over ranks; dividing by count / world makes that the gradient of the whole batch.
     divisors = counts / run.ranks.world
-    set_learning_rate(
-        run.optimizer, settings.optimizer.learning_rate * learning_rate_factor(fraction, settings.schedule)
-    )
+    set_learning_rate(run.optimizer, settings.optimizer.peak * learning_rate_factor(fraction, settings.schedule))
     run.optimizer.zero_grad(set_to_none=True)
     torch.manual_seed(_dropout_seed(settings.run.seed, run.progress.step, run.ranks.rank))
     parts = list(run.work.parts(targets))
@@ -242,7 +240,7 @@ class Meter:
             "fraction": round(fraction, 6),
             "seconds": round(run.stopwatch.seconds, 3),
             **run.work.metrics(self._sums, self._counts),
-            "learning_rate": settings.optimizer.learning_rate * learning_rate_factor(fraction, settings.schedule),
+            "learning_rate": settings.optimizer.peak * learning_rate_factor(fraction, settings.schedule),
             "gradient": json_number(norm),
             "tokens": progress.tokens,
             "tokens_per_second": round(self._tokens / max(self._elapsed(), 1e-9), 1),

@@ -27,7 +27,7 @@ def build_optimizer(
             {"params": own, "weight_decay": settings.weight_decay if decayed else 0.0, "scale": factor}
             for (factor, decayed), own in ordered
         ],
-        lr=settings.learning_rate,
+        lr=settings.peak,
         betas=(settings.beta1, settings.beta2),
         eps=settings.eps,
         fused=True,

@@ -24,8 +24,9 @@ class Section(BaseModel):
 class OptimizerSettings(Section):
     """AdamW with bias correction; biases and layer norms are not decayed."""
 
-    learning_rate: float = Field(default=1e-3, gt=0.0)
-    """The highest learning rate of the schedule."""
+    learning_rate: float | None = Field(default=None, gt=0.0)
+    """The highest learning rate of the schedule; None = by the width of the model, and lower where it goes on from a
+    bundle's weights (pretraining/start.py: usual_rate)."""
     beta1: float = Field(default=0.9, ge=0.0, lt=1.0)
     """Decay of the mean of gradients."""
     beta2: float = Field(default=0.98, ge=0.0, lt=1.0)
@@ -36,6 +37,12 @@ class OptimizerSettings(Section):
     """Decoupled weight decay."""
     clip: float = Field(default=1.0, ge=0.0)
     """Longest gradient; 0 = not clipped."""
+
+    @property
+    def peak(self) -> float:
+        """The highest learning rate of a run that has begun."""
+        assert self.learning_rate is not None
+        return self.learning_rate
 
 
 class ScheduleSettings(Section):

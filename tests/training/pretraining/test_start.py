@@ -45,6 +45,30 @@ def test_a_run_that_goes_on_does_not_ask_the_machine_again(monkeypatch: pytest.M
     assert (given.run.threads, given.run.precision) == (2, "float32")
 
 
+def test_the_rate_goes_by_the_width_and_is_lower_for_trained_weights() -> None:
+    def rate(*given: str, of: Bundle | None = None) -> float | None:
+        return resolved(PretrainSettings().with_values(["run.steps=3", *given]), of).optimizer.learning_rate
+
+    custom = ("model.size=custom", "model.num_hidden_layers=2")
+    assert [rate(f"model.size={size}") for size in ("tiny", "mini", "small", "base", "large")] == [
+        1e-3, 1e-3, 5e-4, 3.3e-4, 2.5e-4,
+    ]  # fmt: skip
+    assert rate(*custom, "model.hidden_size=384") == 6.7e-4
+    assert rate("model.size=base", "optimizer.learning_rate=1e-4") == 1e-4
+    bundle = tiny_bundle("mlm")
+    assert bundle.config.hidden_size <= 256
+    assert rate(of=bundle) == 2e-4
+    # A run by the clock has its rate when it has its size; one that goes on keeps the rate that it began with.
+    timed = PretrainSettings().with_values(["run.minutes=1", "run.threads=1"])
+    assert resolved(timed).optimizer.learning_rate is None
+    assert with_start(resolved(timed), None, "small", 16).optimizer.peak == 5e-4
+    assert resolved(timed.with_values(["model.size=small", "run.batch_rows=8"])).optimizer.peak == 5e-4
+    stored = with_start(resolved(timed.with_values(["optimizer.learning_rate=3e-3"])), None, "tiny", 16)
+    assert resolve(timed, CPU, None, stored).optimizer.peak == 3e-3
+    for wrong in ("model.size=huge", "model.size=custom"):  # refused where the model is made, not here
+        assert rate(wrong) is None
+
+
 def test_size_and_batch_are_left_open_to_a_run_by_the_clock_alone() -> None:
     timed = PretrainSettings().with_values(["run.minutes=1", "run.threads=1"])
     left = resolved(timed)

@@ -18,7 +18,7 @@ from anaume.tokenization import Tokenizer
 from anaume.training.optimizer import build_optimizer
 from anaume.training.pretraining.forecast import STATE_BYTES, Forecast
 from anaume.training.pretraining.proposal import SIZES, Proposal, Tried, batches_of, propose
-from anaume.training.pretraining.settings import PretrainSettings
+from anaume.training.pretraining.settings import OptimizerSettings, PretrainSettings
 from anaume.training.pretraining.start import BATCH_ROWS, SIZE, drawn_config, is_open, resolve, with_start
 from anaume.training.pretraining.trial import WARM_UP, NoRoom, matrices, measure
 from anaume.training.pretraining.trial_text import TrialText
@@ -96,7 +96,7 @@ def settle(
     minutes = settings.run.minutes
     assert minutes is not None
     # torch brings half of its compiler in with the first optimizer: every run waits for that before its clock starts.
-    build_optimizer(nn.LayerNorm(1), settings.optimizer)
+    build_optimizer(nn.LayerNorm(1), OptimizerSettings(learning_rate=1.0))
     begun = time.monotonic()
     given_size, given_rows = settings.model.size, settings.run.batch_rows
     sizes = SIZES if bundle is None and given_size is None else (given_size,)

@@ -113,7 +113,7 @@ def stuck(rows: Sequence[dict[str, Any]], landmarks: Landmarks, settings: Pretra
         f"the loss stayed at the floor: {sum(last) / len(last):.2f} over the last quarter, beside "
         f"{landmarks.floor:.2f} for knowing only how frequent tokens are. Likely causes, the commonest first: too few "
         f"steps ({steps:,}{plateau}); a learning rate too high or too low "
-        f"(optimizer.learning_rate = {optimizer.learning_rate:g}; {warmup}); small batches "
+        f"(optimizer.learning_rate = {optimizer.peak:g}; {warmup}); small batches "
         f"({run.batch_rows} rows of {settings.data.seq_len}); text that repeats itself or is not text (anaume check)"
     )
 

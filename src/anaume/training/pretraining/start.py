@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from anaume.bundle import Bundle
-from anaume.config import EncoderConfig, HeadConfig
+from anaume.config import SIZES, EncoderConfig, HeadConfig
 from anaume.data.corpus import CorpusSplit
 from anaume.data.corpus.stream import RowStream, SpecialIds
 from anaume.engines import has_bfloat16
@@ -22,7 +22,7 @@ from anaume.logs import get_logger
 from anaume.model import Bert
 from anaume.model.informed import know_frequencies, see_neighbours
 from anaume.training.pretraining.objective import PAIR_HEAD, TOKEN_HEAD, PretrainLoss
-from anaume.training.pretraining.settings import PretrainSettings
+from anaume.training.pretraining.settings import ModelSettings, PretrainSettings
 from anaume.training.ranks import Ranks
 
 log = get_logger(__name__)
@@ -31,6 +31,7 @@ POOLER = "pooler"
 SIZE, BATCH_ROWS = "mini", 32
 """Where nothing is said and nothing is measured."""
 _POSITIONS, _DROPOUT = 512, 0.1
+_RATE, _WIDTH, _GOING_ON = 1e-3, 256, 0.2
 _OF_THE_BUNDLE = (
     "size",
     "hidden_size",
@@ -54,7 +55,8 @@ def resolve(
     stored  the settings of the run that goes on, or comes again by its journal: what was left to the machine then
             stays as it was found
 
-    Size and batch of a run by the clock that begins stay open: they are measured (`is_open`, `with_start`).
+    Size and batch of a run by the clock that begins stay open: they are measured (`is_open`, `with_start`); so does the
+    rate, which goes by the size.
     """
     run, model = settings.run, settings.model
     precision, threads = run.precision, run.threads
@@ -70,15 +72,21 @@ def resolve(
             "dropout": _DROPOUT if model.dropout is None else model.dropout,
             "max_position_embeddings": model.max_position_embeddings or max(_POSITIONS, longest_row(settings)),
         }
+    optimizer = settings.optimizer
+    if optimizer.learning_rate is None and stored is not None:
+        optimizer = optimizer.model_copy(update={"learning_rate": stored.optimizer.learning_rate})
     resolved = settings.model_copy(
         update={
+            "optimizer": optimizer,
             "run": run.model_copy(update={"precision": precision, "threads": threads}),
             "model": model.model_copy(update=chosen),
         }
     )
     if run.steps is not None:
         return with_start(resolved, bundle, SIZE, BATCH_ROWS)
-    return resolved if stored is None else with_start(resolved, bundle, stored.model.size, stored.run.batch_rows)
+    if stored is not None:
+        return with_start(resolved, bundle, stored.model.size, stored.run.batch_rows)
+    return resolved if is_open(resolved, bundle) else with_start(resolved, bundle, None, None)
 
 
 def is_open(settings: PretrainSettings, bundle: Bundle | None) -> bool:
@@ -89,14 +97,39 @@ def is_open(settings: PretrainSettings, bundle: Bundle | None) -> bool:
 def with_start(
     settings: PretrainSettings, bundle: Bundle | None, size: str | None, rows: int | None
 ) -> PretrainSettings:
-    """Return the settings with size and batch where they are open; a bundle has its own size."""
-    run, model = settings.run, settings.model
+    """Return the settings with size, batch and rate where they are open; a bundle has its own size."""
+    run, model, optimizer = settings.run, settings.model, settings.optimizer
+    if bundle is None:
+        model = model.model_copy(update={"size": model.size or size})
+    width = _width(model) if bundle is None else bundle.config.hidden_size
+    if optimizer.learning_rate is None and width is not None:
+        rate = usual_rate(width, continued=bundle is not None)
+        optimizer = optimizer.model_copy(update={"learning_rate": rate})
     return settings.model_copy(
         update={
             "run": run.model_copy(update={"batch_rows": run.batch_rows or rows}),
-            "model": model if bundle is not None else model.model_copy(update={"size": model.size or size}),
+            "model": model,
+            "optimizer": optimizer,
         }
     )
+
+
+def usual_rate(width: int, *, continued: bool) -> float:
+    """Return the highest learning rate of a run that does not say one.
+
+    1e-3 up to a width of 256, and above it as 1 / width, as AdamW wants it for matrices (Yang et al. 2021,
+    arXiv:2203.03466, table 3): 3.3e-4 at 768, between ELECTRA's 2e-4 and RoBERTa's 6e-4. A fifth of it where the
+    weights have been trained before: warmed up to the rate of a beginning they would lose what they know.
+    """
+    rate = _RATE * min(1.0, _WIDTH / width) * (_GOING_ON if continued else 1.0)
+    return float(f"{rate:.2g}")
+
+
+def _width(model: ModelSettings) -> int | None:
+    """Return the width of a model that begins; None for sizes that will be refused."""
+    if model.size == "custom":
+        return model.hidden_size or None
+    return SIZES[model.size][1] if model.size in SIZES else None
 
 
 def build_model(settings: PretrainSettings, vocab_size: int, bundle: Bundle | None, *, new_heads: bool = False) -> Bert:
