@@ -83,6 +83,10 @@ class CommonRun(Section):
     """What happens to a step whose loss or gradient is not finite: it is never applied."""
 
 
+HOUSEKEEPING = ("checkpoint_seconds", "log_seconds", "keep_checkpoints", "curves", "tensorboard")
+"""Settings of a run that change nothing of its result: it may go on with others."""
+
+
 class LoopSettings(Protocol):
     """The settings the loop reads, whatever is trained."""
 
@@ -150,12 +154,12 @@ class SettingsTables(Section):
         return self.from_dict(content)
 
     def differences(self, other: Self) -> list[str]:
-        """Return "section.key: this, other" for each setting that differs."""
+        """Return "section.key: this, other" for each setting that differs and decides the result (`HOUSEKEEPING`)."""
         found = []
         theirs = other.model_dump()
         for section, values in self.model_dump().items():
             for key, value in values.items():
-                if value != theirs[section][key]:
+                if value != theirs[section][key] and not (section == "run" and key in HOUSEKEEPING):
                     found.append(f"{section}.{key}: {_shown(value)}, there {_shown(theirs[section][key])}")
         return found
 
