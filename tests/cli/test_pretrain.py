@@ -86,6 +86,17 @@ def test_each_objective_trains_what_it_names(run: Run, corpus: Path, tmp_path: P
     bundle = anaume.load(tmp_path / "run" / "bundle", device="cpu")
     assert bundle.parts.record.objectives == tuple(objective.split("+"))
     assert bundle.config.causal == (objective == "clm")
+    filled = run("fill", tmp_path / "run" / "bundle", "the [MASK] likes it")
+    if objective == "clm":
+        assert "trained on the next token (clm)" in filled.error()
+    else:
+        assert filled.code == 0, filled.err
+
+
+def test_what_to_try_fits_the_objective(run: Run, corpus: Path, tmp_path: Path) -> None:
+    for objective, command in (("mlm", "fill"), ("clm", "info")):
+        done = run("pretrain", corpus, "-o", tmp_path / objective, "--steps", 1, "--objective", objective, *SETS)
+        assert f"try: anaume {command} {tmp_path / objective / 'bundle'}" in done.out
 
 
 def test_settings_go_one_over_the_other(run: Run, corpus: Path, tmp_path: Path) -> None:

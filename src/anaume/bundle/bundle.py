@@ -413,6 +413,11 @@ class Bundle:
                 f"filling blanks needs a masked-word head, and this bundle has: {heads}; pretrain one, or load a "
                 "checkpoint that kept its own (BertForMaskedLM, BertForPreTraining)"
             )
+        if self.parts.record.predicts_next:
+            raise SettingsError(
+                "this bundle was trained on the next token (clm), not on masked ones: what it says of [MASK] means "
+                "nothing; pretrain with --objective mlm to fill blanks"
+            )
         engine = self._engines.get()
         result = np.zeros((len(rows), self.config.vocab_size), dtype=np.float32)
         for batch in token_budget_batches([len(row) for row in rows], engine.max_batch_tokens, close=True):

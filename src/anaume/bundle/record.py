@@ -57,6 +57,12 @@ class TrainingRecord:
         """Every objective of the lineage once, in order of first use; () for freshly drawn weights."""
         return tuple(dict.fromkeys(name for stage in self.stages for name in stage.objectives))
 
+    @property
+    def predicts_next(self) -> bool:
+        """Whether the token head learned the next token last, not masked ones."""
+        learned = [name for stage in self.stages for name in stage.objectives if name in ("mlm", "clm")]
+        return learned[-1:] == ["clm"]
+
     def then(self, stage: TrainingStage) -> TrainingRecord:
         """Return the record with one more stage."""
         return TrainingRecord(stages=(*self.stages, stage))

@@ -208,6 +208,7 @@ def _record(result: PretrainResult, landmarks: Landmarks, notes: list[str]) -> d
 
 def _show(result: PretrainResult, landmarks: Landmarks) -> None:
     from anaume.training.pretraining.progress import duration
+    from anaume.training.pretraining.result import stored_settings
 
     if result.finished_before:
         say(f"{result.folder} is finished already: nothing to do")
@@ -220,7 +221,11 @@ def _show(result: PretrainResult, landmarks: Landmarks) -> None:
             ("bundle", str(result.bundle)),
         ]
     )
-    say(f'try: anaume fill {result.bundle} "the [MASK] was too small"')
+    settings = stored_settings(result.folder)
+    if settings is None or settings.objective.target == "masked":
+        say(f'try: anaume fill {result.bundle} "the [MASK] was too small"')
+    else:
+        say(f"try: anaume info {result.bundle}")
 
 
 def _score_facts(result: PretrainResult, landmarks: Landmarks) -> list[tuple[str, str]]:
