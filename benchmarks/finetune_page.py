@@ -59,6 +59,10 @@ SPREAD = """\
 Main score in points (hundredths); several seeds: mean ± standard deviation. An interval is the middle 95 % over {0:,}
 resamples of the dev examples, both sides on the same ones, seeds averaged: it says what other examples would change."""
 
+ONE_SEED = """\
+Another seed moves such a score by points, which the intervals of the differences don't show: anaume on QNLI gives 68.0,
+71.0 and 73.3 with three (docs/log.md)."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -90,6 +94,7 @@ def make_page(study: FinetuneStudy, plan: Plan, *, resamples: int = 1000) -> str
         TIMES,
         _times(study, plan.core),
         "## Further data sets, one seed",
+        ONE_SEED,
         _scores(study, plan.further),
         _differences(plan.further, pairs),
         _times(study, plan.further),
