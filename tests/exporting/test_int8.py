@@ -223,7 +223,7 @@ def test_the_command(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = run(*told, *given, "--bound", "mean=0.9", "--bound", "minimum=0.8", "-o", tmp_path / "B8")
     assert done.code == 0, done.err
     assert "cosine to float32, lowest" in done.out
-    assert "are held out" in done.out
+    assert "were measured" in done.out
     assert "int8" in run("info", tmp_path / "B8").out
     verified = run("verify", tmp_path / "B8")
     assert verified.code == 0, verified.out

@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 
 def trained(seed: int = 0) -> tuple[Bert, torch.optim.AdamW]:
     model = tiny_bert({"mlm": HeadConfig(kind="mlm")})
-    optimizer = build_optimizer(model, OptimizerSettings())
+    optimizer = build_optimizer(model, OptimizerSettings(learning_rate=1e-3))
     torch.manual_seed(seed)
     for _ in range(2):
         for parameter in model.parameters():
@@ -97,7 +97,7 @@ def test_the_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     path = save_checkpoint(tmp_path, PROGRESS, model, optimizer, keep=1)
     other = tiny_bert({"mlm": HeadConfig(kind="mlm")}, num_hidden_layers=1)
     with pytest.raises(DataError, match="not a checkpoint of this run") as caught:
-        load_checkpoint(path, other, build_optimizer(other, OptimizerSettings()), CPU)
+        load_checkpoint(path, other, build_optimizer(other, OptimizerSettings(learning_rate=1e-3)), CPU)
     assert "\n" not in str(caught.value)
 
 
