@@ -114,6 +114,16 @@ def test_a_kill_leaves_nothing_that_is_taken_for_whole(tmp_path: Path, monkeypat
     assert encoder.train.layers[0].any()
 
 
+def test_what_another_probe_is_writing_is_left_and_what_a_kill_left_goes(tmp_path: Path) -> None:
+    living, dead = tmp_path / ".anaume-1.tmp", tmp_path / ".anaume-2.tmp"
+    for half in (living, dead):
+        half.write_bytes(b"half")
+    os.utime(dead, (1e9, 1e9))
+    assert frozen(head_over("last"), tmp_path).train.layers[0].any()
+    assert living.exists()
+    assert not dead.exists()
+
+
 def test_weights_that_give_no_numbers_are_refused(tmp_path: Path) -> None:
     bundle = probed_bundle()
     with torch.no_grad():

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +34,8 @@ from anaume.model.reading import layer_numbers
 from anaume.tasks.features import Features, TaskBatch, torch_target
 
 log = get_logger(__name__)
+
+_ABANDONED = 600.0  # seconds since the last write: a batch of rows takes a fraction of one
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,7 @@ class FrozenEncoder:
     def _write(self, features: Features, starts: NDArray[np.int64], paths: dict[int, Path]) -> None:
         """Write some layers of all rows, each file whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for half in self.folder.glob(".anaume-*.tmp"):
-            half.unlink(missing_ok=True)
+        _remove_abandoned(self.folder)
         width = self.bundle.config.hidden_size
         engine = TorchEngine(self.bundle.model, self.bundle.embedding, device=str(self.device))
         rows = [features.token_ids[row].tolist() for row in range(features.rows)]
@@ -129,6 +131,14 @@ class FrozenEncoder:
             digest.update(rows.values.tobytes())
             digest.update(rows.starts.tobytes())
         return digest.hexdigest()[:16]
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what killed runs left half-written: nobody has written to it for a while, as another probe might."""
+    for half in folder.glob(".anaume-*.tmp"):
+        with suppress(FileNotFoundError):
+            if time.time() - half.stat().st_mtime > _ABANDONED:
+                half.unlink()
 
 
 def _begin(file: BinaryIO, shape: tuple[int, int]) -> int:
