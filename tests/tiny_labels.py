@@ -24,6 +24,7 @@ TINY_TUNING = (
     "run.precision=float32",
     "run.log_seconds=0",
     "run.checkpoint_seconds=600",
+    "run.curves=false",
 )
 
 

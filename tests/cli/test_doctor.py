@@ -49,6 +49,14 @@ def test_a_forecast_for_a_corpus(run: Run, tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_forecast_is_of_the_objective_asked_for(run: Run, tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path)
+    told = json.loads(run("doctor", corpus, "--steps", 4, "--objective", "mlm+nsp", *SETS, "--json", "-q").out)
+    assert told["forecast"]["settings"]["data"]["pairing"] == "nsp"
+    clm = json.loads(run("doctor", "--objective", "clm", *SETS, "--vocab-size", 60, "--json", "-q").out)
+    assert clm["forecast"]["settings"]["objective"]["target"] == "next"
+
+
 def test_a_forecast_without_a_corpus(run: Run, tmp_path: Path) -> None:
     config = tmp_path / "run.toml"
     config.write_text("[run]\nsteps = 7\n", "utf-8")

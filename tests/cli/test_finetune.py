@@ -48,6 +48,17 @@ def test_a_model_that_always_answers_one_label_is_told(run: Run, start: Path, tm
     assert "learned nothing yet: no better than chance on the held-out rows; more --epochs" in said
 
 
+def test_a_tagger_that_says_one_tag_is_told(run: Run, start: Path, tmp_path: Path) -> None:
+    train, dev = tmp_path / "train.conll", tmp_path / "dev.conll"
+    train.write_text("dog O\nis O\ncute O\n\n" * 20 + "cat B-A\n", "utf-8")
+    dev.write_text("cat B-A\nis O\ncute O\n", "utf-8")
+    done = finetune(run, start, train, tmp_path / "m", "--dev", dev, task="ner")
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert "learned nothing yet: no better than the commonest tag everywhere on the held-out rows" in said
+    assert json.loads((tmp_path / "m" / "report.json").read_bytes())["seeds"][0]["scores"]["majority"] == 2 / 3
+
+
 def test_from_files_to_scores_and_predictions(run: Run, start: Path, tmp_path: Path) -> None:
     train, dev, out = (
         write_classes(tmp_path / "train.tsv", 33),

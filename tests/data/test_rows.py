@@ -157,6 +157,14 @@ def test_the_default_column_prefers_in_order_and_may_be_the_only_one(put):
     assert texts(put("c.csv", "a,b\n1,2\n"), pair_column="b") == ["1"]
 
 
+def test_of_several_columns_that_texts_go_by_the_one_taken_is_said(put, caplog):
+    with caplog.at_level("INFO", "anaume.data.rows"):
+        assert texts(put("a.csv", "passage,id,sentence,text\np,1,s,t\np,2,s,u\n")) == ["t", "u"]
+        assert texts(put("b.csv", "id,text\n1,t\n")) == ["t"]
+    (line,) = caplog.messages
+    assert line.endswith("a.csv: texts are read from its column 'text', not from 'sentence', 'passage'")
+
+
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
 def test_a_column_that_is_not_there_is_told_with_those_that_are(put, kind):
     path = put(f"in.{kind}", written(kind, {"titel": ["x"], "body": ["y"]}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anaume.cli import options
-from anaume.cli.pretrain import Assignments, Config, Minutes, Size, Steps, run_settings
+from anaume.cli.pretrain import Assignments, Config, Minutes, Objective, Size, Steps, run_settings
 from anaume.cli.printing import say, say_json, table
 from anaume.cli.running import command
 from anaume.errors import SettingsError
@@ -36,6 +36,7 @@ def _doctor(
     size: Size = None,
     minutes: Minutes = None,
     steps: Steps = None,
+    objective: Objective = None,
     config: Config = None,
     assignments: Assignments = None,
     vocab_size: Annotated[
@@ -67,9 +68,11 @@ def _doctor(
         raise SettingsError("--vocab-size is for made-up rows; SHARDS bring their own vocabulary")
     if vocab_size is not None and vocab_size < 16:
         raise SettingsError(f"a vocabulary has at least 16 entries; got {vocab_size} (--vocab-size)")
-    asked = any(given is not None for given in (shards, size, minutes, steps, config, assignments, vocab_size))
+    asked = any(
+        given is not None for given in (shards, size, minutes, steps, objective, config, assignments, vocab_size)
+    )
     # What is wrong is told before anything is measured.
-    settings = run_settings(config, size, minutes, steps, assignments or [])
+    settings = run_settings(config, size, minutes, steps, assignments or [], objective=objective)
     pick_device(device)
     if shards is not None:
         open_corpus(shards)

@@ -173,8 +173,8 @@ def _show(result: FinetuneReport) -> None:
     best = next((seed for seed in result.seeds if seed.seed == result.best_seed), None)
     if best is not None and best.best_step == 0:
         told.append(("best", "the start itself: no step scored higher"))
-    if best is not None and _is_chance(best.scores):
-        what = "nothing yet: no better than chance on the held-out rows"
+    if best is not None and (guess := _equal_guess(best.scores)) is not None:
+        what = f"nothing yet: no better than {guess} on the held-out rows"
         told.append(("learned", f"{what}; more --epochs, or a higher optimizer.learning_rate"))
     if result.frozen:
         told.append(("encoder", "frozen: its vectors, and their fingerprint, are the starting bundle's"))
@@ -186,10 +186,16 @@ def _show(result: FinetuneReport) -> None:
         say(f"try: anaume predict {result.folder} FILE -o predictions.jsonl")
 
 
-def _is_chance(scores: dict[str, Any]) -> bool:
-    """Whether answers have nothing to do with labels; Matthews' correlation is 0 where one label is always answered."""
-    matthews = scores.get("matthews")
-    return matthews is not None and matthews <= 0.0 and scores["accuracy"] < 1.0  # 1.0: there was one label only
+def _equal_guess(scores: dict[str, Any]) -> str | None:
+    """Return what does as well without reading the texts; None where the answers have something to do with them."""
+    accuracy = scores.get("accuracy")
+    if accuracy is None or accuracy == 1.0:  # 1.0 of one label: nothing could do better
+        return None
+    matthews, drawn, commonest = (scores.get(name) for name in ("matthews", "chance", "majority"))
+    # Matthews' correlation is 0 where one label is always answered.
+    if (matthews is not None and matthews <= 0.0) or (drawn is not None and accuracy <= drawn):
+        return "chance"
+    return "the commonest tag everywhere" if commonest is not None and accuracy <= commonest else None
 
 
 Begins = Callable[[Any, Any], None]

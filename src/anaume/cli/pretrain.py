@@ -54,6 +54,12 @@ Assignments = Annotated[
 ]
 
 
+Objective = Annotated[
+    Literal["mlm", "mlm+nsp", "mlm+sop", "clm"] | None,
+    typer.Option("--objective", help="What is predicted.", show_default="mlm"),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     command(app, "pretrain")(_pretrain)
@@ -69,10 +75,7 @@ def _pretrain(
     size: Size = None,
     minutes: Minutes = None,
     steps: Steps = None,
-    objective: Annotated[
-        Literal["mlm", "mlm+nsp", "mlm+sop", "clm"] | None,
-        typer.Option("--objective", help="What is predicted.", show_default="mlm"),
-    ] = None,
+    objective: Objective = None,
     recipe: Annotated[
         Literal["paper"] | None, typer.Option("--recipe", help="The published one: mlm+nsp, 128 then 512 tokens.")
     ] = None,

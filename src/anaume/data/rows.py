@@ -166,9 +166,10 @@ class _Chooser:
 
     def _default(self, record: dict[str, object]) -> str:
         names = [name for name in record if name != self.pair_column]
-        for name in TEXT_COLUMNS:
-            if name in names:
-                return name
+        if known := [name for name in TEXT_COLUMNS if name in names]:
+            if len(known) > 1:
+                log.info("%s: texts are read from its column %r, not from %s", self.source, known[0], listed(known[1:]))
+            return known[0]
         if len(names) == 1 and not {"\t", ";"} & set(names[0]):
             log.info("%s: texts are read from its only column, %r", self.source, names[0])
             return names[0]

@@ -110,7 +110,7 @@ def test_plain_tags_are_scored_by_accuracy() -> None:
     task = Ner.fit([tagged("a b c", "DT NN VB")])
     gold = [tagged("the dog barks", "DT NN VB"), tagged("dog", "NN"), tagged("", "")]
     said = [say(task, gold[0], "DT NN NN"), say(task, gold[1], "NN"), say(task, gold[2], "")]
-    assert task.score(said, gold) == {"accuracy": 0.75, "words": 4}
+    assert task.score(said, gold) == {"accuracy": 0.75, "majority": 0.5, "words": 4}
     assert task.score_of(task.example_scores(said, gold)) == 0.75
     assert said[0].entities == ()
     assert task.score_of(np.empty((0, 2))) == 0.0

@@ -139,7 +139,9 @@ def test_where_there_is_nothing_to_draw_it_is_said(tmp_path: Path) -> None:
         curves(tmp_path)
     (tmp_path / "metrics.jsonl").write_text(json.dumps(rows([8.0, 7.0])[0]) + "\n", "utf-8")
     (tmp_path / "settings.toml").write_text("[task]\nmetric = 'f1'\n", "utf-8")  # of a fine-tuning
-    with pytest.raises(DataError, match="not that of a run of pretraining"):
+    with pytest.raises(
+        DataError, match=r"not that of a pretraining .* of a fine-tuning give the folder that holds its seeds"
+    ):
         curves(tmp_path)
     assert not (tmp_path / "curves.png").exists()
 
@@ -153,7 +155,7 @@ def test_a_picture_that_can_not_be_drawn_stops_nothing_and_is_said_once(
     else:
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     settings = tiny_settings("run.steps=6", "run.evaluations=3", "run.curves=true")
-    with caplog.at_level("INFO", "anaume.training.pretraining.curves"):
+    with caplog.at_level("INFO", "anaume.training.drawing"):
         result = pretrain(corpus, tmp_path / "run", settings, device="cpu")
     assert result.finished
     assert len([row for row in read_lines(tmp_path / "run" / "metrics.jsonl") if "held_out_loss" in row]) == 3

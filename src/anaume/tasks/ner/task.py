@@ -197,6 +197,7 @@ class Ner(Task[TaggedExample, TaggedPrediction]):
     def score(self, predictions: Sequence[TaggedPrediction], examples: Sequence[TaggedExample]) -> dict[str, Any]:
         """Return accuracy a word and, of entities, F1, precision and recall (see `scores.entity_scores`).
 
+        "majority" is the accuracy of the commonest tag everywhere.
         Those at the top are lenient; "lenient" and "strict" hold all of both readings. Right tags are read leniently.
         Where there is no entity on either side, F1 is None, and "reason" says so.
         """
@@ -204,14 +205,17 @@ class Ner(Task[TaggedExample, TaggedPrediction]):
         words = sum(map(len, right))
         hits = sum(_hits(tags, own) for tags, own in zip(right, predictions, strict=True))
         accuracy = hits / words if words else None
+        commonest = max(Counter(itertools.chain.from_iterable(right)).values(), default=0)
+        majority = commonest / words if words else None
         if self.tagset.plain:
-            return {"accuracy": accuracy, "words": words}
+            return {"accuracy": accuracy, "majority": majority, "words": words}
         gold = [spans_of(tags) for tags in right]
         lenient = entity_scores(gold, [spans_of(own.tags) for own in predictions])
         strict = entity_scores(gold, [_strict_spans(own) for own in predictions])
         return {
             **{name: lenient[name] for name in ("f1", "precision", "recall", "macro_f1")},
             "accuracy": accuracy,
+            "majority": majority,
             "words": words,
             "entities": sum(map(len, gold)),
             "reading": "lenient",

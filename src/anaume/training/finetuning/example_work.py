@@ -179,7 +179,8 @@ class ExampleWork:
             progress.best_step, progress.since_best = progress.step, 0
         else:
             progress.since_best += 1
-        told = {f"dev_{name}": value for name, value in scored.scores.items() if isinstance(value, float)}
+        ordered = {self.task.main: main} | scored.scores  # the score that decides stands first
+        told = {f"dev_{name}": value for name, value in ordered.items() if isinstance(value, float)}
         return {"dev_loss": json_number(scored.loss), **told, "best": better}
 
     def checkpointed(self, progress: Progress) -> None:

@@ -21,6 +21,8 @@ from anaume.tasks.late_interaction import LateInteraction
 from anaume.tasks.registry import read_examples, task_named
 from anaume.tasks.similarity import Similarity
 from anaume.tokenization import voicing_lost
+from anaume.training.drawing import Picture
+from anaume.training.finetuning.curves import curves
 from anaume.training.finetuning.frozen import FrozenEncoder
 from anaume.training.finetuning.linear import STRENGTHS, is_linear
 from anaume.training.finetuning.probing import (
@@ -270,6 +272,8 @@ def finetune_examples(
         whole = _report(about, results)
         if ranks.first and whole.finished:
             _keep_best(whole)
+            if settings.run.curves and not solved:
+                Picture(lambda: curves(folder)).draw()
             if probing and vectors is None:
                 shutil.rmtree(states, ignore_errors=True)
         return whole

@@ -138,6 +138,8 @@ class FinetuneRun(CommonRun):
     """Stop early after so many evaluations without a better score; None = never."""
     micro_tokens: int = Field(default=8192, ge=1)
     """Tokens that are in memory at once; the result is that of the whole batch."""
+    curves: bool = True
+    """Draw curves.png after the end, where matplotlib is installed."""
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
