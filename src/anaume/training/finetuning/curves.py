@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from anaume.data.pictures import PALETTE, new_figure, save_figure
 from anaume.errors import DataError
-from anaume.training.drawing import CURVES, PAPER, check_rows, column, draw_line, legend, tidy
+from anaume.training.drawing import CURVES, check_rows, column, draw_line, legend, tidy
 from anaume.training.finetuning.start import begun_seeds, seed_folder
 from anaume.training.records import METRICS, read_lines
 
 Rows = Sequence[Mapping[str, Any]]
+
+_GREY = "#555555"
+# Beyond the frame's edge, too; an empty line that is not clipped would push the panels out of sight.
+_DOTS: dict[str, Any] = {"marker": "o", "linestyle": "--", "linewidth": 1.0, "clip_on": False}
 
 
 def curves(folder: str | Path, path: str | Path | None = None) -> Path:
@@ -53,20 +55,19 @@ def plot_curves(seeds: Mapping[int, Rows], *, title: str) -> Any:
         colour = PALETTE[number % len(PALETTE)]
         trained = [row for row in rows if "loss" in row]
         scored = [row for row in rows if "dev_loss" in row]
-        draw_line(panels[0], column(trained, "step"), column(trained, "loss"), f"seed {seed}", colour)
-        over = column(scored, "step")
-        dots = {"color": colour, "marker": "o", "linestyle": "--", "linewidth": 1.0, "clip_on": False}
-        panels[0].plot(over, column(scored, "dev_loss"), **dots)
-        if metric is not None and len(scored):
-            scores = column(scored, f"dev_{metric}")
-            panels[1].plot(over, scores, **dots, label=f"seed {seed}")
-            _mark_best(panels[1], over, scores, scored, colour)
-    panels[0].plot([], [], color="#555555", linewidth=1.4, label="training")
-    panels[0].plot([], [], color="#555555", marker="o", linestyle="--", linewidth=1.0, label="held out")
+        label = f"seed {seed}" if metric is None else "_"  # with scores, the panel below names the seeds
+        draw_line(panels[0], column(trained, "step"), column(trained, "loss"), label, colour)
+        if scored:
+            panels[0].plot(column(scored, "step"), column(scored, "dev_loss"), **_DOTS, color=colour)
+        if scored and metric is not None:
+            _draw_scores(panels[1], scored, f"dev_{metric}", f"seed {seed}", colour)
+    panels[0].plot([], [], color=_GREY, linewidth=1.4, label="training")
+    panels[0].plot([], [], color=_GREY, **_DOTS | {"clip_on": True}, label="held out")
     panels[0].set_ylabel("loss")
     panels[1].set_ylabel("nothing was held out" if metric is None else f"{metric}, held out")
     panels[1].set_xlabel("steps")
     panels[1].xaxis.set_major_formatter("{x:,g}")
+    panels[1].locator_params(axis="x", integer=True)
     panels[1].set_xlim(0.0, max(row["step"] for rows in seeds.values() for row in rows) or 1)
     for axes in panels:
         if axes.get_legend_handles_labels()[0]:
@@ -90,12 +91,12 @@ def _metric(seeds: Mapping[int, Rows]) -> str | None:
     return None
 
 
-def _mark_best(axes: Any, over: Any, scores: Any, rows: Rows, colour: str) -> None:
-    """Put a ring and the score at the evaluation whose weights were kept."""
-    best = [place for place, row in enumerate(rows) if row.get("best")]
-    if not best or not np.isfinite(scores[best[-1]]):
-        return
-    at = (over[best[-1]], scores[best[-1]])
-    axes.plot(*at, marker="o", markersize=11, markerfacecolor="none", color=colour, clip_on=False)
-    style = {"textcoords": "offset points", "color": colour, "annotation_clip": False, "ha": "right", "va": "bottom"}
-    axes.annotate(f"{at[1]:.4f}", at, xytext=(-7, 5), **style).set_bbox(PAPER)
+def _draw_scores(axes: Any, rows: Rows, key: str, label: str, colour: str) -> None:
+    """Draw the scores of a seed, with a ring around the evaluation whose weights were kept."""
+    over, scores = column(rows, "step"), column(rows, key)
+    best = [place for place, row in enumerate(rows) if row.get("best")][-1:]
+    told = f"{label}: {scores[best[0]]:.4f}" if best else label
+    axes.plot(over, scores, **_DOTS, color=colour, label=told)
+    if best:
+        ring = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "clip_on": False}
+        axes.plot(over[best], scores[best], **ring, color=colour)
