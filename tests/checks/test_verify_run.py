@@ -93,6 +93,19 @@ def test_a_run_that_is_as_it_was_keeps_the_promise(run: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_a_replay_is_verified_as_its_run_is(run: Path, corpus: Path, tmp_path: Path) -> None:
+    settings = TIMED.with_values(["run.minutes=none"])  # which has no length but its journal's
+    pretrain(corpus, tmp_path / "again", settings, device="cpu", replay=run / "journal.jsonl")
+    assert statuses(verify_run(tmp_path / "again")) == dict.fromkeys(KEPT, "ok")
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_of_steps_is_verified(corpus: Path, tmp_path: Path) -> None:
+    pretrain(corpus, tmp_path / "run", tiny_settings("run.steps=20"), device="cpu")
+    assert statuses(verify_run(tmp_path / "run")) == dict.fromkeys([KEPT[0], *KEPT[2:]], "ok")
+
+
+@pytest.mark.usefixtures("here")
 def test_a_loss_that_does_not_come_again_is_found(run: Path) -> None:
     path = run / "metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]

@@ -79,6 +79,24 @@ def test_a_run_that_learned_nothing_says_why(run: Run, corpus: Path, tmp_path: P
     assert "warning: the loss stayed at the floor" in done.err
 
 
+def test_a_run_whose_weights_are_lost_is_told_as_that(run: Run, corpus: Path, tmp_path: Path) -> None:
+    settings = ("--set", "optimizer.learning_rate=1e30", "--set", "run.evaluations=1")
+    for _ in range(2):  # and when it is there already
+        done = run("pretrain", corpus, "-o", tmp_path / "run", "--steps", 3, *SETS, *settings)
+        assert done.code == 0
+        assert "held-out loss   not finite nats a token" in done.out
+        assert "the weights are of no use" in done.err
+
+
+def test_memory_that_is_short_is_no_bug(run: Run, corpus: Path, tmp_path: Path) -> None:
+    rows = ("--set", "model.max_position_embeddings=1000000000000")  # of a table that no machine holds
+    done = run("pretrain", corpus, "-o", tmp_path / "run", "--steps", 2, *SETS, *rows, "-q")
+    assert done.code == 1
+    assert "out of memory: give smaller files" in done.error()
+    assert "run.micro_rows" in done.error()
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_each_objective_trains_what_it_names(run: Run, corpus: Path, tmp_path: Path, objective: str) -> None:
     done = run("pretrain", corpus, "-o", tmp_path / "run", "--steps", 2, "--objective", objective, *SETS, "--json")
@@ -127,6 +145,8 @@ def test_settings_go_one_over_the_other(run: Run, corpus: Path, tmp_path: Path) 
         (["--steps", "2", "--set", "run.sed=1"], "no setting run.sed (did you mean 'seed'?)"),
         (["--steps", "2", "--config", "none.toml"], "none.toml: can't be read: No such file"),
         (["--replay", "none.jsonl"], "none.jsonl: can't be read"),
+        (["--steps", "2", "--seed", str(2**63)], "run.seed: Input should be less than 9223372036854775808"),
+        (["--steps", "2", "--set", "run.threads=99999999999"], "run.threads: Input should be less than or equal"),
     ],
 )
 def test_wrong_use_is_one_line(run: Run, corpus: Path, tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -3,11 +3,13 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from anaume.data import atomic_file
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.training.folder import RESULT, begin_folder, check_folder, locked
 from anaume.training.pretraining.result import PretrainResult, read_result, write_result
@@ -29,6 +31,15 @@ def test_a_kill_before_the_settings_are_written_is_no_hindrance(tmp_path: Path) 
     begin_folder(tmp_path, SETTINGS, SOURCE)
     (tmp_path / "settings.toml").unlink()
     check_folder(tmp_path, SETTINGS, SOURCE)
+    for name in ("run.json", "settings.toml"):
+        with atomic_file(tmp_path / name) as file:
+            file.write(b"{")
+            shutil.copy(next(tmp_path.glob(".*.tmp")), tmp_path.parent / "half")
+        (tmp_path / name).unlink()
+        shutil.move(tmp_path.parent / "half", tmp_path / f".anaume-{'0' * 16}.tmp")
+        check_folder(tmp_path, SETTINGS, SOURCE)
+    begin_folder(tmp_path, SETTINGS, SOURCE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "settings.toml"]
 
 
 @pytest.mark.parametrize(

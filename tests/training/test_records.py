@@ -69,12 +69,15 @@ def test_no_row_holds_what_json_can_not(tmp_path: Path) -> None:
     [
         ('{"step": 0, "fraction": 0.0}\n{"step": 2, "fraction": 0.5}\n', "line 2: expected step 1"),
         ('{"step": 0, "fraction": 0}\n', "line 1: expected step 0 and its fraction"),
+        ('{"step": 0, "fraction": NaN}\n', "line 1: expected step 0 and its fraction"),
+        ('{"step": 0, "fraction": -0.5}\n', "line 1: expected step 0 and its fraction"),
+        ('{"step": 0, "fraction": 1.0}\n', "line 1: expected step 0 and its fraction"),
         ("[1]\n", r"line 1: expected an object; got \[1\]"),
         ("{nonsense\n", "line 1: not JSON"),
         ("", "holds no step"),
     ],
 )
-def test_a_journal_with_a_gap_is_refused(tmp_path: Path, content: str, said: str) -> None:
+def test_what_is_no_journal_is_refused(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text(content, "utf-8")
     with pytest.raises(DataError, match=said):

@@ -88,7 +88,7 @@ def _check_files(folder: Path, settings: PretrainSettings) -> Iterator[Check]:
         return
     step = content["progress"]["step"]
     yield verdict(PROMISE, what, f"{saved[-1].name}, step {step}", "its checksum is right", True)
-    if settings.run.minutes is not None:
+    if settings.run.steps is None:
         journal = len(read_journal(folder / JOURNAL))
         what = "the journal has every step"
         yield verdict(PROMISE, what, f"{journal} steps", f"at least {step}", journal >= step, "it was changed")
@@ -161,6 +161,7 @@ def _command(own: _OwnRun, out: Path, *, each_step: bool) -> list[str]:
     """Return the command line that trains the steps into `out`; with a checkpoint each step, or one at the end."""
     run = own.settings.run.model_copy(
         update={
+            "steps": None,  # the journal below says how many
             "log_seconds": 0.0,
             "checkpoint_seconds": 1e-9 if each_step else 1e9,
             "keep_checkpoints": 1,

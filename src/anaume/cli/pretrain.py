@@ -232,12 +232,14 @@ def _show(result: PretrainResult, landmarks: Landmarks) -> None:
 
 
 def _score_facts(result: PretrainResult, landmarks: Landmarks) -> list[tuple[str, str]]:
+    from anaume.training.pretraining.progress import loss_words
+
     scores, before = result.scores, result.scores_before
     if not scores:
         return []
-    was = f", {before['held_out_loss']:.3f} before" if before else ""
+    was = f", {loss_words(before['held_out_loss'])} before" if before else ""
     found = [
-        ("held-out loss", f"{scores['held_out_loss']:.3f} nats a token{was} (floor {landmarks.floor:.2f})"),
+        ("held-out loss", f"{loss_words(scores['held_out_loss'])} nats a token{was} (floor {landmarks.floor:.2f})"),
         ("held-out top-1", f"{scores['held_out_accuracy']:.1%}"),
     ]
     if "held_out_pair_accuracy" in scores:

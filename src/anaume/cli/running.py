@@ -163,8 +163,9 @@ def _judge(error: BaseException) -> tuple[int, str]:
         return PIPE_CLOSED, ""
     if isinstance(error, AnaumeError):
         return WRONG_USE if isinstance(error, SettingsError) else FAILED, str(error)
-    if isinstance(error, MemoryError):
-        return FAILED, "out of memory: give smaller files, a shorter --max-length or a smaller model"
+    if _is_out_of_memory(error):
+        smaller = "smaller files, a shorter --max-length, a smaller model, or, to train, fewer rows at once"
+        return FAILED, f"out of memory: give {smaller} (--set run.micro_rows; of finetune run.micro_tokens)"
     if isinstance(error, OSError):
         if error.filename is None:  # a full disk behind `> file`: don't try to flush there again
             drop_stdout()
@@ -174,6 +175,14 @@ def _judge(error: BaseException) -> tuple[int, str]:
         what = f"{type(error).__name__}: {error}"
         return FAILED, f"{what} - this is a bug in anaume, please report it; run again with -v for the traceback"
     raise error  # SystemExit and its kin are somebody's decision
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, RuntimeError) and "torch" in sys.modules:
+        from anaume.engines import is_out_of_memory
+
+        return is_out_of_memory(error)
+    return isinstance(error, MemoryError)
 
 
 def _tell(message: str, error: BaseException | None, log_json: bool) -> None:

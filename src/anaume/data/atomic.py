@@ -14,6 +14,8 @@ from typing import BinaryIO, TextIO
 
 from anaume.errors import DataError
 
+HALF_WRITTEN = ".anaume-*.tmp"
+"""What a kill may leave of a file that was being written."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 

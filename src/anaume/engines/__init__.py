@@ -2,7 +2,13 @@
 
 from anaume.engines.graph_engine import GraphEngine
 from anaume.engines.graph_names import EMBED, graph_names
-from anaume.engines.hardware import free_memory, has_bfloat16, processor_instructions, system_memory
+from anaume.engines.hardware import (
+    free_memory,
+    has_bfloat16,
+    is_out_of_memory,
+    processor_instructions,
+    system_memory,
+)
 from anaume.engines.memory import kept_memory
 from anaume.engines.openvino_graphs import graph_is_kept, openvino_engine
 from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
@@ -29,6 +35,7 @@ __all__ = [
     "graph_names",
     "has_bfloat16",
     "has_openvino",
+    "is_out_of_memory",
     "kept_memory",
     "matrix_rate",
     "matrix_rates",

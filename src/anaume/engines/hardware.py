@@ -50,6 +50,13 @@ def has_bfloat16(device: torch.device) -> bool:
     return False
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory is short: Python's own, a GPU's, or torch's of the processor."""
+    if isinstance(error, RuntimeError):  # torch has no type of its own for the processor's
+        return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
+    return isinstance(error, MemoryError)
+
+
 def system_memory() -> tuple[int | None, int | None]:
     """Return the memory of the machine, or as much as the container may have, and what of it is free, in bytes.
 

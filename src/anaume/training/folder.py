@@ -20,10 +20,11 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from anaume.data import atomic_file
+from anaume.data.atomic import HALF_WRITTEN, atomic_file
 from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.training.sections import SettingsTables
 from anaume.training.state import CHECKPOINTS
@@ -47,7 +48,7 @@ def check_folder(
     decides  what of `source` must be the same, and how a difference is called
     """
     if not (folder / SETTINGS).exists():
-        if folder.exists() and (not folder.is_dir() or any(name != SOURCE for name in os.listdir(folder))):
+        if folder.exists() and (not folder.is_dir() or any(map(_is_foreign, os.listdir(folder)))):
             raise SettingsError(f"{folder} is not empty and holds no run ({SETTINGS}): give another folder")
         return
     differences = settings.differences(type(settings).read(folder / SETTINGS))
@@ -72,6 +73,11 @@ def check_folder(
         )
 
 
+def _is_foreign(name: str) -> bool:
+    """Whether a file is none that a run leaves which is killed before it is one."""
+    return name != SOURCE and not fnmatch(name, HALF_WRITTEN)
+
+
 def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
@@ -84,14 +90,16 @@ def read_source(folder: Path) -> dict[str, Any]:
         if not isinstance(told, dict):
             raise ValueError("expected an object")
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: can't be read ({error}); the run can't go on without it") from error
+        raise DataError(
+            f"{path}: can't be read ({error}); the run can't go on without it: put it back, or begin in another folder"
+        ) from error
     return told
 
 
 def begin_folder(folder: Path, settings: SettingsTables, source: Mapping[str, Any]) -> None:
     """Make the folder a run, if it is none yet; remove what a kill left half-written."""
     folder.mkdir(parents=True, exist_ok=True)
-    for half in (*folder.glob(".anaume-*.tmp"), *(folder / CHECKPOINTS).glob(".anaume-*.tmp")):
+    for half in (*folder.glob(HALF_WRITTEN), *(folder / CHECKPOINTS).glob(HALF_WRITTEN)):
         half.unlink(missing_ok=True)
     if (folder / SETTINGS).exists():
         return

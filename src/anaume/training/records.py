@@ -67,7 +67,8 @@ class LineFile:
 class Records:
     """The files of a run, written by one rank; on the others (`folder` None) nothing happens.
 
-    timed    whether the run has a journal: the share of its time that had passed at each step
+    timed    whether the run has a journal, as those without given steps have: the share of its time that had passed at
+             each step
     reports  each gets every row of the metrics once it is written: a progress display, a picture
     """
 
@@ -141,9 +142,10 @@ def read_journal(path: Path) -> list[float]:
     """Return the fractions of a journal, step 0 first. Raises DataError for a gap or what is no journal."""
     fractions = []
     for number, row in enumerate(read_lines(path)):
-        if row.get("step") != number or not isinstance(row.get("fraction"), float):
+        fraction = row.get("fraction")
+        if row.get("step") != number or not isinstance(fraction, float) or not 0.0 <= fraction < 1.0:
             raise DataError(f"{path}, line {number + 1}: expected step {number} and its fraction; got {row}")
-        fractions.append(row["fraction"])
+        fractions.append(fraction)
     if not fractions:
         raise DataError(f"{path}: holds no step")
     return fractions

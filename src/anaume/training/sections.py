@@ -69,9 +69,9 @@ class CommonRun(Section):
     """auto: bfloat16 where the processor has it in hardware (by capability, never by timing)."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, a third more time."""
-    seed: int = Field(default=0, ge=0)
-    """Decides weights, order, masks and dropout."""
-    threads: int | None = Field(default=None, ge=1)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Decides weights, order, masks and dropout; torch takes no larger one."""
+    threads: int | None = Field(default=None, ge=1, le=4096)
     """Threads torch computes with; None = as torch has them, written down when the run begins."""
     checkpoint_seconds: float = Field(default=60.0, gt=0.0)
     """The most that a kill can lose."""

@@ -199,6 +199,18 @@ def test_a_killed_timed_run_equals_the_replay_of_its_last_journal(corpus: Path, 
     assert run_differs(tmp_path / "again", out) == []
 
 
+def test_a_replay_is_as_long_as_its_journal_and_keeps_one(corpus: Path, tmp_path: Path) -> None:
+    train(corpus, tmp_path / "timed", tiny_settings(*TIMED))
+    journal = tmp_path / "timed" / "journal.jsonl"
+    with pytest.raises(SettingsError, match=r"a replay takes its journal's steps: leave run.steps \(--steps\) out"):
+        train(corpus, tmp_path / "steps", tiny_settings("run.steps=3"), replay=journal)
+    assert not (tmp_path / "steps").exists()
+    again = tmp_path / "again"
+    train(corpus, again, tiny_settings(*TIMED[1:]), replay=journal)  # no length of its own
+    assert run_differs(again, tmp_path / "timed") == []
+    assert (again / "journal.jsonl").read_bytes() == journal.read_bytes()
+
+
 def test_a_replay_can_be_killed_too(corpus: Path, tmp_path: Path) -> None:
     train(corpus, tmp_path / "timed", tiny_settings(*TIMED))
     journal = tmp_path / "timed" / "journal.jsonl"

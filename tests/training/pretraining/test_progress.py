@@ -83,6 +83,15 @@ def test_a_loss_that_stays_at_the_floor_is_said(losses: list[float | None], at_f
             assert part in said
 
 
+def test_weights_that_were_lost_are_said() -> None:
+    lost = [*rows([6.1, 5.0]), HELD_OUT | {"step": 2, "held_out_loss": None}]
+    said = stuck(lost, LANDMARKS, STEPS)
+    assert said is not None
+    assert "not finite, so the weights are of no use" in said
+    assert "a lower optimizer.learning_rate (0.01 here)" in said
+    assert stuck([*lost, HELD_OUT], LANDMARKS, STEPS) is None  # those of the end are what is kept
+
+
 def test_lines_come_every_ten_seconds_and_for_each_evaluation(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

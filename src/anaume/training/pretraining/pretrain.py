@@ -79,7 +79,8 @@ def pretrain(
     bundle     continue from its weights (its tokenizer must be the corpus's); None = freshly drawn ones. It is not
                changed
     new_heads  draw heads the run needs and the bundle has not
-    replay     the journal.jsonl of a timed run: the same run again, by its journal instead of the clock
+    replay     the journal.jsonl of a timed run: the same run again, by its journal instead of the clock; run.minutes
+               may be given as it was, run.steps may not
     begins     gets what the run is, before its clock starts
     report     gets each row of metrics.jsonl
 
@@ -101,6 +102,8 @@ def pretrain(
     if settings.run.tensorboard:
         require_tensorboard()
     fractions = None if replay is None else read_journal(Path(replay))
+    if settings.run.steps is not None and fractions is not None:
+        raise SettingsError("a replay takes its journal's steps: leave run.steps (--steps) out")
     if settings.run.steps is None and settings.run.minutes is None and fractions is None:
         raise SettingsError("how long? give run.steps or run.minutes (--steps, --minutes)")
     with joined(pick_device(device)) as (ranks, target):
@@ -184,7 +187,7 @@ def pretrain(
                         folder if ranks.first else None,
                         metrics_size=progress.metrics_size,
                         journal_size=progress.journal_size,
-                        timed=settings.run.minutes is not None,
+                        timed=settings.run.steps is None,
                         reports=[each for each in (report, picture, events) if each is not None],
                     ) as records,
                 ):

@@ -55,12 +55,12 @@ def describe(
     """Return a row of the metrics on one line; `ceiling` None leaves the share of the matrix rate out."""
     where = f"step {row['step']:,}" + ("" if settings.run.steps is None else f" of {settings.run.steps:,}")
     if "held_out_loss" in row:
-        parts = [where, f"held-out loss {_loss(row['held_out_loss'])} (floor {landmarks.floor:.2f})"]
+        parts = [where, f"held-out loss {loss_words(row['held_out_loss'])} (floor {landmarks.floor:.2f})"]
         parts.append(f"top-1 {row['held_out_accuracy']:.1%}")
         if "held_out_pair_accuracy" in row:
             parts.append(f"pairs {row['held_out_pair_accuracy']:.1%}")
         return ", ".join(parts)
-    parts = [f"{where} ({row['fraction']:.0%})", f"loss {_loss(row['token_loss'])} (floor {landmarks.floor:.2f})"]
+    parts = [f"{where} ({row['fraction']:.0%})", f"loss {loss_words(row['token_loss'])} (floor {landmarks.floor:.2f})"]
     if row["accuracy"] is not None:
         parts.append(f"top-1 {row['accuracy']:.1%}")
     if "pair_accuracy" in row:
@@ -99,7 +99,13 @@ def duration(seconds: float) -> str:
 
 
 def stuck(rows: Sequence[dict[str, Any]], landmarks: Landmarks, settings: PretrainSettings) -> str | None:
-    """Say that the loss of a finished run has not left the floor, and what that likely comes from; None: it has."""
+    """Say that a finished run has lost its weights, or that its loss has not left the floor, and what that likely
+    comes from; None: neither."""
+    if any(row["held_out_loss"] is None for row in [row for row in rows if "held_out_loss" in row][-1:]):
+        return (
+            "the held-out loss is not finite, so the weights are of no use: train again in another folder, with a "
+            f"lower optimizer.learning_rate ({settings.optimizer.peak:g} here), or in float32 (run.precision)"
+        )
     told = [row for row in rows if row.get("token_loss") is not None]
     last = [row["token_loss"] for row in told if row["fraction"] >= _LAST_PART or row is told[-1]]
     if not last or sum(last) / len(last) < _AT_THE_FLOOR * landmarks.floor:
@@ -191,5 +197,6 @@ def _bar() -> Iterator[Show]:
         yield show
 
 
-def _loss(value: float | None) -> str:
+def loss_words(value: float | None) -> str:
+    """Say a loss of the metrics, which is None where it was not finite."""
     return "not finite" if value is None else f"{value:.3f}"

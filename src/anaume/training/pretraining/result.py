@@ -25,9 +25,10 @@ class PretrainResult:
     """Real tokens seen."""
     skipped: int
     """Steps not applied because something was not finite."""
-    scores: dict[str, float]
-    """Of the last evaluation: held_out_loss (nats a token), held_out_accuracy, ...; empty without held-out text."""
-    scores_before: dict[str, float]
+    scores: dict[str, float | None]
+    """Of the last evaluation: held_out_loss (nats a token; None where it is not finite), held_out_accuracy, ...; empty
+    without held-out text."""
+    scores_before: dict[str, float | None]
     """The same before the first step, of a run that continues from a bundle."""
     finished_before: bool = False
     """True: the folder held this very run, finished, and nothing was done."""

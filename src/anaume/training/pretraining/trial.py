@@ -11,7 +11,7 @@ import torch
 
 from anaume.bundle import Bundle
 from anaume.config import EncoderConfig
-from anaume.engines import free_memory
+from anaume.engines import free_memory, is_out_of_memory
 from anaume.engines.hardware import forget_peak_memory, peak_memory
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.training.clock import StepClock, Stopwatch
@@ -65,7 +65,7 @@ def measure(
             fractions = _fractions(settings)
             paces = tuple(_pace(run, fraction, seconds / len(fractions), least) for fraction in fractions)
         except (RuntimeError, MemoryError) as error:
-            if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
+            if is_out_of_memory(error):
                 raise NoRoom(f"{_NO_ROOM}: {str(error).splitlines()[0] if str(error) else 'out of memory'}") from error
             raise
         parameters = sum(parameter.numel() for parameter in run.model.parameters())
