@@ -56,7 +56,9 @@ def _finetune(
         list[str] | None,
         typer.Option("--dev", metavar="FILE...", help="Held-out files; without, a tenth of TRAIN is held out."),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Runs, each with a seed of its own.")] = 3,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", help="Runs, each with a seed of its own; M keeps those it has.")
+    ] = 3,
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="The first one.", show_default="0")] = None,
     objective: Annotated[
         str | None,

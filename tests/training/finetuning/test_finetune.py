@@ -33,6 +33,19 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FinetuneRepor
     return folder, tiny_finetune(folder, "m", *DROPOUT, seeds=2)
 
 
+def test_seeds_that_are_there_stay_and_others_are_added(tmp_path: Path) -> None:
+    both = tiny_finetune(tmp_path, "m", seeds=2)
+    again = tiny_finetune(tmp_path, "m", seeds=1)
+    assert again.seeds == both.seeds
+    assert (again.spread, again.best_seed) == (both.spread, both.best_seed)
+    more = tiny_finetune(tmp_path, "m", "run.seed=4", seeds=1)
+    assert [one.seed for one in more.seeds] == [0, 1, 4]
+    assert more.seeds[:2] == both.seeds
+    alone = tiny_finetune(tmp_path, "alone", "run.seed=4", seeds=1)
+    assert more.seeds[2].scores == alone.seeds[0].scores
+    assert json.loads((tmp_path / "m" / "report.json").read_bytes())["spread"]["count"] == 3
+
+
 def test_the_report_says_what_was_done(whole: tuple[Path, FinetuneReport]) -> None:
     folder, report = whole
     assert (report.task, report.metric, report.train_examples, report.dev_examples) == (

@@ -40,6 +40,7 @@ from anaume.training.finetuning.start import (
     VECTORS,
     begun_seeds,
     check_seeds,
+    finished_seeds,
     fitted_on,
     hash_of_examples,
     hold_out,
@@ -127,7 +128,8 @@ def finetune(
              features: the encoder stays frozen, and a probe learns on it (see `probing.py`; ProbeSettings)
     train    labelled files; `reading` says how they are read, as the readers of `anaume.data.labelled` take it
     dev      held-out files; None = a part of the training rows is held out (data.dev_share)
-    seeds    how many runs, with the seeds run.seed, run.seed + 1, ...: they differ in head, order and dropout
+    seeds    how many runs, with the seeds run.seed, run.seed + 1, ...: they differ in head, order and dropout. Those
+             that are finished in `out` stay part of the result, and others can be added
     report   gets (seed, each row of its metrics)
     begins   gets what is known before the first step
 
@@ -255,8 +257,9 @@ def finetune_examples(
         if begins is not None and ranks.first:
             begins(_report(about, []), settings)
         results: list[SeedResult] = []
+        wanted = range(settings.run.seed, settings.run.seed + seeds)
         with stop_signals() as asked:
-            for seed in range(settings.run.seed, settings.run.seed + seeds):
+            for seed in sorted({*finished_seeds(folder), *wanted}):
                 result = tune(
                     seed_folder(folder, seed),
                     material,

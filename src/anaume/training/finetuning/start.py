@@ -21,7 +21,7 @@ from anaume.errors import DataError, SettingsError
 from anaume.tasks.features import IGNORED, Features, Ragged
 from anaume.tasks.registry import AnyTask, fit_task
 from anaume.training.finetuning.settings import FinetuneSettings
-from anaume.training.folder import SETTINGS, check_folder
+from anaume.training.folder import RESULT, SETTINGS, check_folder
 
 VECTORS = "vectors"
 """What a frozen encoder gives, in the folder until all seeds are finished."""
@@ -57,6 +57,11 @@ def begun_seeds(folder: Path) -> list[int]:
     if entries and not seeds:
         raise SettingsError(f"{folder} is not empty and holds no fine-tuning: give another folder")
     return sorted(seed for seed in seeds if (seed_folder(folder, seed) / SETTINGS).exists())
+
+
+def finished_seeds(folder: Path) -> list[int]:
+    """Return those of them whose run is finished."""
+    return [seed for seed in begun_seeds(folder) if (seed_folder(folder, seed) / RESULT).exists()]
 
 
 def stored_settings(folder: Path) -> FinetuneSettings | None:
