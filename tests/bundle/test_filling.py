@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ import pytest
 import torch
 
 from anaume import Bundle, BundleError, DataError, EncoderConfig, SettingsError, Tokenizer
+from anaume.config import EmbeddingConfig
+from anaume.errors import AnaumeWarning
 
 TEXTS = ["the dog is cute", "the cat is small", "my dog plays", "dogs and cats play outside"]
 
@@ -166,3 +170,15 @@ def test_weights_that_give_no_numbers_are_refused(bundle: Bundle) -> None:
     for use in (lambda: broken.fill("the [MASK]"), lambda: broken.score("the dog")):
         with pytest.raises(BundleError, match="gives NaN or infinite numbers for"):
             use()
+
+
+def test_a_text_longer_than_the_rows_is_said(bundle: Bundle) -> None:
+    short = Bundle(replace(bundle.parts, embedding=EmbeddingConfig(max_length=8)), device="cpu")
+    calls = (lambda text: short.fill(f"{text} [MASK]"), lambda text: short.score(f"{text} cat"))
+    for call in calls:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            call("dog " * 5)
+        with pytest.warns(AnaumeWarning, match="has 9 tokens, and rows of this bundle have 8") as told:
+            call("dog " * 6)
+        assert told[0].filename == __file__

@@ -76,6 +76,8 @@ def test_labels_are_counted_where_there_are_any(tmp_path):
     rows = [{"text": f"text {number}", "label": "yes" if number % 4 else "no"} for number in range(20)]
     assert check_corpus(write(tmp_path, rows)).labels == {"yes": 15, "no": 5}
     assert check_corpus(write(tmp_path, rows), label_column="other").labels == {}
+    some = [{"text": "no label"}, {"text": "nor here", "label": None}, *rows, {"text": "none at the end"}]
+    assert check_corpus(write(tmp_path, some)).labels == {"yes": 15, "no": 5, "(none)": 3}
     (tmp_path / "a.txt").write_text("A text.")
     assert check_corpus(tmp_path / "a.txt").labels == {}
 
@@ -172,7 +174,7 @@ def test_files_to_check_against_are_rows_or_lines(tmp_path):
     lines.write_text("It was a fine day.\n\nthe cat sat on\nno such text\n")
     table = tmp_path / "pairs.tsv"
     table.write_text('sentence1\tsentence2\nsome "bare quote\tNOTHING here\nx y z\tcat sat on the\n')
-    with pytest.raises(DataError, match="choose one with column="):
+    with pytest.raises(DataError, match=r"choose one with against_columns= \(--against-column\)"):
         check_corpus(train, against=[table])
     check = check_corpus(train, against=[lines])
     (found,) = check.overlaps
@@ -181,6 +183,10 @@ def test_files_to_check_against_are_rows_or_lines(tmp_path):
     assert any("1 of 3 texts occur whole in the training text, and 1 more as a part" in note for note in check.notes)
     (found,) = check_corpus(train, against=[table], against_columns=["sentence1", "sentence2"]).overlaps
     assert (found.texts, found.whole, found.part) == (4, 1, 1)
+    bare = tmp_path / "bare.tsv"
+    bare.write_text("It was a fine day.\t1\nno such text\t0\n")
+    (found,) = check_corpus(train, against=[bare], against_columns=["1"], header=False).overlaps
+    assert (found.texts, found.whole) == (2, 1)
     clean = tmp_path / "clean.txt"
     clean.write_text("entirely unrelated words\n")
     assert check_corpus(train, against=[clean]).notes == ()

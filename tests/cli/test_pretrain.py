@@ -109,6 +109,9 @@ def test_each_objective_trains_what_it_names(run: Run, corpus: Path, tmp_path: P
         assert "trained on the next token (clm)" in filled.error()
     else:
         assert filled.code == 0, filled.err
+        lines = run("fill", tmp_path / "run" / "bundle", "-", "--json", stdin=b"a [MASK]\n\nthe [MASK]\n")
+        assert (lines.code, len(lines.out.splitlines())) == (1, 1)
+        assert "<stdin>: line 2: no blank to fill" in lines.error()
 
 
 def test_what_to_try_fits_the_objective(run: Run, corpus: Path, tmp_path: Path) -> None:

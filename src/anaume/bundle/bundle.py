@@ -380,12 +380,14 @@ class Bundle:
         candidates  only these words; None = all
 
         Raises SettingsError without an mlm head, DataError without a blank or for a text too long (both ValueErrors).
+        Of a text longer than the rows it was trained on, an AnaumeWarning says so.
         """
         return fill_blanks(
             text,
             tokenizer=self.tokenizer,
             predict=self.token_log_probabilities,
             max_length=self.config.max_position_embeddings,
+            usual_length=self.embedding.max_length,
             top_k=top_k,
             max_pieces=max_pieces,
             candidates=candidates,
@@ -394,10 +396,16 @@ class Bundle:
     def score(self, text: str) -> TextScore:
         """Return how likely the mlm head finds a text: each token's log probability with it alone hidden.
 
-        Raises SettingsError without an mlm head, TokenizerError for a text too long (both ValueErrors).
+        Raises SettingsError without an mlm head, TokenizerError for a text too long (both ValueErrors). Of a text
+        longer than the rows it was trained on, an AnaumeWarning says so.
         """
-        longest = self.config.max_position_embeddings
-        return score_text(text, tokenizer=self.tokenizer, predict=self.token_log_probabilities, max_length=longest)
+        return score_text(
+            text,
+            tokenizer=self.tokenizer,
+            predict=self.token_log_probabilities,
+            max_length=self.config.max_position_embeddings,
+            usual_length=self.embedding.max_length,
+        )
 
     def token_log_probabilities(self, rows: Sequence[Sequence[int]], places: Sequence[int]) -> npt.NDArray[np.float32]:
         """Return what the mlm head thinks of one place a row: (rows, vocab_size) float32 log probabilities.

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ LABEL = "label"
 _SAMPLE_CHARACTERS = 5_000_000
 _AT_ONCE = 1 << 19  # characters tokenised together
 _MOST_LABELS = 200
+_ROWS_LOOKED_AT = 1000  # for a label, in a file that may hold none
 # Ends of ranges of code points, and what lies below each: the scripts told apart.
 _SCRIPTS = ("latin", "kana", "kanji", "other", "blank")
 _RANGES: tuple[tuple[int, int, str], ...] = (
@@ -130,8 +131,9 @@ def check_corpus(
 
     tokenizer: counts tokens; or vocab_size, to learn a vocabulary of that size from a sample first.
     against: evaluation files, each row or line a text, held in memory; against_columns: their columns, if not the
-        usual one. Reported are the texts that occur in the training text, whole or as a part.
-    label_column: of tables, whose values are counted where it exists.
+        usual one; encoding, errors, quoting and header are theirs too. Reported are the texts that occur in the
+        training text, whole or as a part.
+    label_column: of tables, whose values are counted where it exists; rows without one count as "(none)".
     The rest as `prepare_corpus` takes it.
 
     Raises SettingsError, DataError, TokenizerError, MissingExtra.
@@ -286,9 +288,13 @@ def _evaluation(
 def _texts_of(path: str | Path, columns: Sequence[str], reading: Reading) -> Iterator[str]:
     inputs = find_inputs(path).inputs
     for column in columns or (None,):
-        how = Reading(layout="lines", column=column, encoding=reading.encoding, errors=reading.errors)
-        for document in DocumentReader(inputs, how):
-            yield document.text
+        how = replace(reading, layout="lines", column=column)
+        try:
+            for document in DocumentReader(inputs, how):
+                yield document.text
+        except DataError as error:  # the column is chosen by another option here
+            told = str(error).replace("column= (--column)", "against_columns= (--against-column)")
+            raise DataError(told) from error
 
 
 def _labels(inputs: Inputs, reading: Reading, name: str) -> dict[str, int]:
@@ -308,14 +314,21 @@ def _labels(inputs: Inputs, reading: Reading, name: str) -> dict[str, int]:
 
 
 def _count_labels(rows: Iterator[Mapping[str, Any]], name: str, counts: Counter[str]) -> None:
+    """Count the labels of a file that has any; of a file whose first rows have none, no more is read."""
+    without, found = 0, False
     for fields in rows:
-        if name not in fields:
-            return
-        label = str(fields[name])
+        if fields.get(name) is None:
+            without += 1
+            if not found and without == _ROWS_LOOKED_AT:
+                return
+            continue
+        found, label = True, str(fields[name])
         if label in counts or len(counts) < _MOST_LABELS:
             counts[label] += 1
         else:
             counts["(other values)"] += 1
+    if found and without:
+        counts["(none)"] += without
 
 
 def _leak(overlap: Overlap) -> str:

@@ -10,6 +10,7 @@ from anaume.cli import options
 from anaume.cli.opening import open_bundle, stdin_lines, typed
 from anaume.cli.printing import printable, say, say_json, table
 from anaume.cli.running import Device, command
+from anaume.errors import DataError
 
 if TYPE_CHECKING:
     from anaume.tasks.fill import Filled
@@ -52,7 +53,12 @@ def _fill(
     opened = open_bundle(bundle, device=device, engine=engine)
     words = [word.strip() for word in candidates.split(",") if word.strip()] if candidates is not None else None
     for number, one in enumerate(stdin_lines() if text == "-" else iter([text])):
-        filled = opened.fill(one, top_k=top_k, max_pieces=max_pieces, candidates=words)
+        try:
+            filled = opened.fill(one, top_k=top_k, max_pieces=max_pieces, candidates=words)
+        except DataError as error:
+            if text != "-":
+                raise
+            raise DataError(f"<stdin>: line {number + 1}: {error}") from error
         if as_json:
             say_json(_record(filled))
         else:

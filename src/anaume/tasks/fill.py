@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.errors import DataError, SettingsError
+from anaume.errors import AnaumeWarning, DataError, SettingsError
 from anaume.tokenization import Tokenizer
 
 Predict = Callable[[Sequence[Sequence[int]], Sequence[int]], NDArray[np.float32]]
@@ -80,15 +81,18 @@ def fill_blanks(
     tokenizer: Tokenizer,
     predict: Predict,
     max_length: int,
+    usual_length: int,
     top_k: int = 5,
     max_pieces: int = 1,
     candidates: Sequence[str] | None = None,
 ) -> Filled:
     """Guess what stands at each "[MASK]" of a text, with the others still hidden.
 
-    top_k       guesses a blank
-    max_pieces  guesses may have up to so many pieces: words the vocabulary does not hold whole
-    candidates  only these words, of any number of pieces; None = all
+    max_length    tokens the model takes
+    usual_length  tokens of its rows: a longer text is guessed at places that may never have been trained; it is said
+    top_k         guesses a blank
+    max_pieces    guesses may have up to so many pieces: words the vocabulary does not hold whole
+    candidates    only these words, of any number of pieces; None = all
 
     Raises DataError without a blank, for a text too long, and for a candidate the vocabulary can't spell.
     """
@@ -106,6 +110,7 @@ def fill_blanks(
     total = sum(map(len, spelled)) + len(parts) - 2 + longest + 2
     if total > max_length:
         raise DataError(f"the text has {total} tokens with its blanks, and the model takes {max_length}: shorten it")
+    _warn_beyond(usual_length, total)
     blanks, place = [], -len(_MASK)
     for index in range(len(parts) - 1):
         place += len(_MASK) + len(parts[index])
@@ -120,10 +125,14 @@ def fill_blanks(
     return Filled(text, tuple(blanks))
 
 
-def score_text(text: str, *, tokenizer: Tokenizer, predict: Predict, max_length: int) -> TextScore:
-    """Return the log probability of each token with it alone hidden. Raises TokenizerError for a text too long."""
+def score_text(text: str, *, tokenizer: Tokenizer, predict: Predict, max_length: int, usual_length: int) -> TextScore:
+    """Return the log probability of each token with it alone hidden; lengths as `fill_blanks` takes them.
+
+    Raises TokenizerError for a text too long.
+    """
     encoding = tokenizer.encode(text, max_length=max_length, truncation="error")
     token_ids = encoding.token_ids
+    _warn_beyond(usual_length, len(token_ids))
     places = range(1, len(token_ids) - 1)
     rows = [[*token_ids[:place], tokenizer.mask_id, *token_ids[place + 1 :]] for place in places]
     if not rows:
@@ -131,6 +140,17 @@ def score_text(text: str, *, tokenizer: Tokenizer, predict: Predict, max_length:
     log_probabilities = predict(rows, list(places))
     own = log_probabilities[np.arange(len(rows)), [token_ids[place] for place in places]]
     return TextScore(tuple(encoding.tokens[1:-1]), tuple(float(value) for value in own))
+
+
+def _warn_beyond(usual_length: int, total: int) -> None:
+    if total > usual_length:
+        warnings.warn(
+            f"the text has {total} tokens, and rows of this bundle have {usual_length} (max_length): if it was trained "
+            "on no longer ones, what it says of this text is unreliable; give shorter texts, or train on with a larger "
+            "data.seq_len",
+            AnaumeWarning,
+            stacklevel=4,
+        )
 
 
 def _search(

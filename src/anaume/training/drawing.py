@@ -83,6 +83,11 @@ def tidy(panels: Iterable[Any]) -> None:
         axes.spines[["top", "right"]].set_visible(False)
 
 
+def head(figure: Any, title: str) -> None:
+    """Put a title above all panels, as it stands: dollars in a folder's name enclose no formula."""
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, parse_math=False)
+
+
 def legend(axes: Any) -> None:
     """Put the legend above the panel: inside, some run's curve lies under it."""
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)

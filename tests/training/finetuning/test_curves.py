@@ -14,7 +14,7 @@ import pytest
 from anaume.data.pictures import save_figure
 from anaume.errors import DataError
 from anaume.training.finetuning.curves import curves, plot_curves
-from tiny_runs import metrics
+from tiny_runs import metrics, tiny_settings
 from tiny_tuned import tiny_finetune, tuned_differ
 
 pytest.importorskip("matplotlib")
@@ -94,6 +94,7 @@ def test_where_matplotlib_is_missing_it_is_said(
         (None, "no step was trained"),
         ({"step": 1, "loss": "low"}, r"line 1: loss must be a number; got 'low'"),
         ({"loss": 1.0}, r"line 1: step must be a number; got None"),
+        ({"step": 1, "dev_loss": 1.0, "dev_f1": "high"}, r"line 1: dev_f1 must be a number; got 'high'"),
     ],
 )
 def test_what_can_not_be_drawn_is_said(tmp_path: Path, told: dict[str, Any] | None, said: str) -> None:
@@ -105,3 +106,18 @@ def test_what_can_not_be_drawn_is_said(tmp_path: Path, told: dict[str, Any] | No
     with pytest.raises(DataError, match=said):
         curves(tmp_path)
     assert not (tmp_path / "curves.png").exists()
+
+
+def test_runs_of_pretraining_side_by_side_are_none_of_a_fine_tuning(tmp_path: Path) -> None:
+    seed = tmp_path / "seed-0"
+    seed.mkdir()
+    (seed / "settings.toml").write_text(tiny_settings("run.steps=1").to_toml(), "utf-8")
+    (seed / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 1.0, "token_loss": 1.0}) + "\n", "utf-8")
+    with pytest.raises(DataError, match=r"is no fine-tuning .*; of a pretraining give its own folder"):
+        curves(tmp_path)
+
+
+def test_a_title_is_no_formula(tmp_path: Path) -> None:
+    figure = plot_curves({0: rows([0.1], best=0)}, title="a$b^{$")
+    save_figure(figure, tmp_path / "model.png")
+    assert figure.get_suptitle() == "a$b^{$"

@@ -7,6 +7,7 @@ import json
 import shutil
 import threading
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -425,6 +426,18 @@ def test_a_run_continues_from_a_bundle_and_says_what_it_gained(
     assert run_differs(tmp_path / "killed", tmp_path / "run") == []
     with pytest.raises(SettingsError, match=r"another starting bundle: none, there [0-9a-f]{64}"):
         train(corpus, tmp_path / "run", tiny_settings("run.steps=5"))
+
+
+def test_longer_rows_make_longer_texts_fit(corpus: Path, tmp_path: Path, uninterrupted: Path) -> None:
+    bundle = anaume.load(uninterrupted / "bundle", device="cpu")
+    assert bundle.embedding.max_length == 16
+    vectors = Bundle(replace(bundle.parts, embedding=replace(bundle.embedding, pooling="mean")), device="cpu")
+    for name, start, seq_len, expected in (("a", bundle, 24, 24), ("b", bundle, 8, 16), ("c", vectors, 24, 16)):
+        settings = tiny_settings(*PLAIN, "run.steps=1", f"data.seq_len={seq_len}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnaumeWarning)  # heads that are left out
+            result = train(corpus, tmp_path / name, settings, bundle=start)
+        assert anaume.load(result.bundle, device="cpu").embedding.max_length == expected
 
 
 def test_a_bundle_of_another_tokenizer_is_refused(corpus: Path, tmp_path: Path) -> None:

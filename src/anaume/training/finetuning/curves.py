@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from anaume.data.pictures import PALETTE, new_figure, save_figure
-from anaume.errors import DataError
-from anaume.training.drawing import CURVES, check_rows, column, draw_line, legend, tidy
-from anaume.training.finetuning.start import begun_seeds, seed_folder
+from anaume.errors import DataError, SettingsError
+from anaume.training.drawing import CURVES, check_rows, column, draw_line, head, legend, tidy
+from anaume.training.finetuning.start import begun_seeds, seed_folder, stored_settings
 from anaume.training.records import METRICS, read_lines
 
 Rows = Sequence[Mapping[str, Any]]
@@ -24,16 +24,23 @@ def curves(folder: str | Path, path: str | Path | None = None) -> Path:
 
     path  .png, .svg or .pdf; None = curves.png in its folder
 
-    Raises DataError where no seed has a step to draw, or the picture can't be written, MissingExtra without matplotlib.
+    Raises DataError where it is no fine-tuning, or no seed has a step to draw, or the picture can't be written,
+    MissingExtra without matplotlib.
     """
     folder = Path(folder)
     path = folder / CURVES if path is None else Path(path)
+    try:
+        stored_settings(folder)
+    except SettingsError as error:
+        raise DataError(
+            f"{folder}: what it holds is no fine-tuning ({error}); of a pretraining give its own folder"
+        ) from error
     seeds = {}
     for seed in begun_seeds(folder):
         metrics = seed_folder(folder, seed) / METRICS
         if metrics.exists():
             seeds[seed] = rows = read_lines(metrics)
-            check_rows(rows, metrics, _needed, ("loss", "dev_loss"))
+            check_rows(rows, metrics, _needed, ("loss", *{name for row in rows for name in row if _is_score(name)}))
     save_figure(plot_curves(seeds, title=folder.resolve().name), path)
     return path
 
@@ -73,7 +80,7 @@ def plot_curves(seeds: Mapping[int, Rows], *, title: str) -> Any:
         if axes.get_legend_handles_labels()[0]:
             legend(axes)
     tidy(panels)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    head(figure, title)
     return figure
 
 
@@ -81,11 +88,15 @@ def _needed(row: Mapping[str, Any]) -> tuple[str, ...]:
     return ("step",)
 
 
+def _is_score(name: str) -> bool:
+    return name.startswith("dev_")
+
+
 def _metric(seeds: Mapping[int, Rows]) -> str | None:
     """Return the score that decided, which stands first among those of an evaluation; None where there is none."""
     for rows in seeds.values():
         for row in rows:
-            names = [name.removeprefix("dev_") for name in row if name.startswith("dev_") and name != "dev_loss"]
+            names = [name.removeprefix("dev_") for name in row if _is_score(name) and name != "dev_loss"]
             if names:
                 return names[0]
     return None

@@ -20,6 +20,7 @@ from anaume.training.drawing import (
     column,
     draw_line,
     draw_points,
+    head,
     is_number,
     legend,
     tidy,
@@ -85,7 +86,7 @@ def plot_curves(rows: Sequence[dict[str, Any]], landmarks: Landmarks | None, *, 
     tidy(panels)
     last = table.trained[-1]
     done = f"{last['step']:,} steps, {last['tokens']:,} tokens, {duration(last['seconds'])}"
-    figure.suptitle(f"{title}: {done}", x=0.01, ha="left", fontsize=11)
+    head(figure, f"{title}: {done}")
     return figure
 
 

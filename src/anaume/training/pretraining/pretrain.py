@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -313,10 +313,13 @@ def _save_bundle(
         embedding = EmbeddingConfig(max_length=longest_row(settings))
         parts = BundleParts(tokenizer=tokenizer, model=model, embedding=embedding, record=TrainingRecord().then(stage))
     else:
+        embedding, longest = start.embedding, longest_row(settings)
+        if embedding.pooling is None and longest > embedding.max_length:  # one of vectors keeps what they were made for
+            embedding = replace(embedding, max_length=longest)
         parts = BundleParts(
             tokenizer=tokenizer,
             model=model,
-            embedding=start.embedding,
+            embedding=embedding,
             record=start.parts.record.then(stage),
             card=start.parts.card,
         )
