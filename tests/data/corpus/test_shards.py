@@ -23,6 +23,7 @@ def corpus(folder):
     np.save(folder / "token_counts.npy", np.arange(24, dtype=np.int64).reshape(2, 12))
     record = {"format_version": 1, "vocab_size": 12, "tokenizer_fingerprint": "abc", "shards": [entry]}
     (folder / "corpus.json").write_text(json.dumps(record))
+    (folder / "tokenizer").mkdir()
     return record
 
 
@@ -99,7 +100,8 @@ def test_what_is_no_corpus_is_refused_and_told(tmp_path):
         (lambda folder, record: record.pop("shards"), "not what anaume writes"),
         (lambda folder, record: record["shards"][0].pop("tokens"), "not what anaume writes"),
         (lambda folder, record: record.update(vocab_size=13), r"expected int64 \(2, 13\)"),
-        (lambda folder, record: (folder / "train-00000.arrow").unlink(), "is missing"),
+        (lambda folder, record: (folder / "train-00000.arrow").unlink(), r"arrow: is missing; .*prepare .*--overwrite"),
+        (lambda folder, record: (folder / "tokenizer").rmdir(), r"tokenizer: is missing; .*prepare .*--overwrite"),
         (lambda folder, record: (folder / "train-00000.arrow").write_bytes(b"x" * 9), "has 9 bytes, expected"),
         (lambda folder, record: (folder / "token_counts.npy").unlink(), "not what anaume writes"),
     ],

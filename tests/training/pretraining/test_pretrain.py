@@ -440,6 +440,19 @@ def test_longer_rows_make_longer_texts_fit(corpus: Path, tmp_path: Path, uninter
         assert anaume.load(result.bundle, device="cpu").embedding.max_length == expected
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"settings": {"run": {"steps": 2}}}, "settings must be PretrainSettings .*; got dict"),
+        ({"settings": tiny_settings("run.steps=2"), "bundle": "B"}, "expected a Bundle to go on from; got 'B'"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(corpus: Path, tmp_path: Path, given: Any, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        train(corpus, tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_bundle_of_another_tokenizer_is_refused(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is not the one the corpus was made with"):
         train(corpus, tmp_path / "run", tiny_settings("run.steps=2"), bundle=tiny_bundle("mlm"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from anaume.bundle import Bundle
 from anaume.errors import AnaumeWarning, SettingsError
 from anaume.training import PretrainSettings
 from anaume.training.pretraining import start
-from anaume.training.pretraining.start import build_model, is_open, resolve, with_start
+from anaume.training.pretraining.start import build_model, compiling, is_open, resolve, with_start
 from tiny_bundles import tiny_tokenizer
 from tiny_runs import PLAIN, tiny_bundle, tiny_settings
 
@@ -180,3 +181,18 @@ def test_the_model_is_the_bundles() -> None:
     with pytest.warns(AnaumeWarning, match="causal is True, and False in the bundle"):
         assert continued(given, "objective.target=next").config.causal
     assert continued(tiny_bundle("mlm", causal=True)).config.causal
+
+
+def test_what_torch_can_not_compile_is_said_with_what_helps() -> None:
+    def no_compiler(*graph: Any) -> Any:
+        raise RuntimeError("no working C++ compiler")
+
+    add = torch.compile(lambda tensor: tensor + 1, backend=no_compiler)
+    with (
+        pytest.raises(SettingsError, match=r"can't compile the model here \(.*no working C.*\): give it .*, or train"),
+        compiling(tiny_settings("run.compile=true")),
+    ):
+        add(torch.ones(1))
+    for settings, error in (("run.compile=true", ValueError("ours")), ("run.compile=false", RuntimeError("torch's"))):
+        with pytest.raises(type(error), match=str(error)), compiling(tiny_settings(settings)):
+            raise error

@@ -35,6 +35,7 @@ RECORD, TOKENIZER, COUNTS = "corpus.json", "tokenizer", "token_counts.npy"
 PARTIAL = ".partial"
 """What the folder's name ends in while the corpus is being made."""
 
+_AGAIN = "prepare it again (anaume prepare ... --overwrite)"
 _FORMAT_KEY, _FORMAT = b"anaume.shard", b"1"
 _COLUMNS: tuple[tuple[str, Any], ...] = (
     ("token_ids", np.int32),
@@ -91,7 +92,7 @@ class Shard:
         if tuple(map(len, views)) != sizes:
             raise DataError(
                 f"{self.path}: holds columns of {tuple(map(len, views))} values, and {RECORD} says {sizes}; the "
-                "file belongs to another corpus: prepare it again"
+                f"file belongs to another corpus: {_AGAIN}"
             )
         return views
 
@@ -191,12 +192,14 @@ def open_corpus(path: str | Path) -> Corpus:
     except NotADirectoryError:
         raise DataError(f"{folder}: is a file; a corpus is a folder that `anaume prepare` made") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder / RECORD}: can't be read: {error!r}; prepare the corpus again") from error
+        raise DataError(f"{folder / RECORD}: can't be read: {error!r}; {_AGAIN}") from error
     if version != FORMAT_VERSION:
         raise DataError(
-            f"{folder}: the corpus has format {version}, and this version reads {FORMAT_VERSION}; prepare it again, "
+            f"{folder}: the corpus has format {version}, and this version reads {FORMAT_VERSION}; {_AGAIN}, "
             "or install the version it was made with"
         )
+    if not (folder / TOKENIZER).is_dir():
+        raise DataError(f"{folder / TOKENIZER}: is missing; copy the corpus again, or {_AGAIN}")
     try:
         counts = np.load(folder / COUNTS, allow_pickle=False)
         expected = (len(SPLITS), record["vocab_size"])
@@ -209,7 +212,7 @@ def open_corpus(path: str | Path) -> Corpus:
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{folder}: not what anaume writes: {error!r}; prepare the corpus again") from error
+        raise DataError(f"{folder}: not what anaume writes: {error!r}; {_AGAIN}") from error
     return Corpus(folder, record, splits)
 
 
@@ -226,7 +229,7 @@ def _shard(folder: Path, entry: dict[str, Any]) -> Shard:
     size = path.stat().st_size if path.is_file() else None
     if size != entry["bytes"]:
         came = "is missing" if size is None else f"has {size:,} bytes, expected {entry['bytes']:,}"
-        raise DataError(f"{path}: {came}; copy the corpus again, or prepare it again")
+        raise DataError(f"{path}: {came}; copy the corpus again, or {_AGAIN}")
     sizes = {name: int(entry[name]) for name in ShardCounts.__dataclass_fields__}
     return Shard(path, ShardCounts(**sizes))
 
@@ -241,7 +244,7 @@ def _map_shard(path: Path) -> tuple[NDArray[Any], ...]:
         with pa.ipc.open_file(pa.py_buffer(mapped)) as file:
             metadata = file.schema.metadata or {}
             if metadata.get(_FORMAT_KEY) != _FORMAT or file.num_record_batches != 1:
-                raise DataError(f"{path}: is no shard of this version; prepare the corpus again")
+                raise DataError(f"{path}: is no shard of this version; {_AGAIN}")
             batch = file.get_batch(0)
             views = []
             for name, dtype in _COLUMNS:
@@ -252,11 +255,11 @@ def _map_shard(path: Path) -> tuple[NDArray[Any], ...]:
     except DataError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:  # ValueError: an empty file can't be mapped
-        raise DataError(f"{path}: can't be read as a shard: {error}; prepare the corpus again") from error
+        raise DataError(f"{path}: can't be read as a shard: {error}; {_AGAIN}") from error
     token_ids, _, sentence_starts, document_starts = views
     for starts, end in ((sentence_starts, len(token_ids)), (document_starts, len(sentence_starts) - 1)):
         if len(starts) == 0 or starts[0] != 0 or starts[-1] != end or (np.diff(starts) < 1).any():
-            raise DataError(f"{path}: its bounds don't fit its tokens; prepare the corpus again")
+            raise DataError(f"{path}: its bounds don't fit its tokens; {_AGAIN}")
     return tuple(views)
 
 

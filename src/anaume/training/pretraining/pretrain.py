@@ -43,6 +43,7 @@ from anaume.training.pretraining.start import (
     build_loss,
     build_model,
     build_stream,
+    compiling,
     inform,
     is_open,
     longest_row,
@@ -91,6 +92,13 @@ def pretrain(
     run.tensorboard without tensorboard, DataError for a corpus that can't be used, a loss that is not finite or a full
     disk (the last checkpoint is then intact).
     """
+    if not isinstance(settings, PretrainSettings):
+        raise SettingsError(
+            f"settings must be PretrainSettings (from_dict makes them of a dict, read of a file); got "
+            f"{type(settings).__name__}"
+        )
+    if bundle is not None and not isinstance(bundle, Bundle):
+        raise SettingsError(f"expected a Bundle to go on from; got {bundle!r:.60}; anaume.load opens one")
     folder = Path(out)
     opened = open_corpus(corpus)
     tokenizer = Tokenizer.from_directory(opened.tokenizer_directory) if bundle is None else bundle.tokenizer
@@ -206,7 +214,8 @@ def pretrain(
                         ranks=ranks,
                         stop_asked=asked,
                     )
-                    train(run)
+                    with compiling(settings):
+                        train(run)
                 result = _result(run)
                 if ranks.first:
                     _save_bundle(run, settings, tokenizer, bundle, opened, result)

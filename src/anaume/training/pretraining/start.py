@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -191,6 +193,21 @@ def build_loss(model: Bert, settings: PretrainSettings, ranks: Ranks) -> nn.Modu
     if settings.run.compile:
         loss = torch.compile(loss)  # type: ignore[assignment]
     return ranks.wrap(loss)
+
+
+@contextmanager
+def compiling(settings: PretrainSettings) -> Iterator[None]:
+    """Raise SettingsError where torch can't compile what the settings want compiled; it tries in the first step."""
+    try:
+        yield
+    except Exception as error:  # torch has no public base class for these
+        if not settings.run.compile or not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        reason = " ".join(str(error).split("\n\n")[0].split()) or type(error).__name__
+        raise SettingsError(
+            f"run.compile: torch can't compile the model here ({reason}): give it a C++ compiler on the path (g++, "
+            "clang++), or train without, in a folder of its own"
+        ) from error
 
 
 def build_stream(

@@ -20,7 +20,7 @@ from anaume.training.optimizer import build_optimizer
 from anaume.training.pretraining.corpus_work import CorpusWork
 from anaume.training.pretraining.forecast import STATE_BYTES, Forecast, Pace
 from anaume.training.pretraining.settings import PretrainSettings
-from anaume.training.pretraining.start import build_loss, build_model, drawn_config
+from anaume.training.pretraining.start import build_loss, build_model, compiling, drawn_config
 from anaume.training.pretraining.trial_text import TrialText
 from anaume.training.ranks import Ranks
 from anaume.training.records import Records
@@ -55,7 +55,7 @@ def measure(
     Random generators, threads and folders stay as they were. Raises SettingsError for what does not go together, NoRoom
     for what does not fit.
     """
-    with computing(settings, device), warnings.catch_warnings():
+    with computing(settings, device), compiling(settings), warnings.catch_warnings():
         warnings.simplefilter("ignore", AnaumeWarning)  # of heads drawn or left out: the run itself says it
         if bundle is None:
             _require_room(matrices(drawn_config(settings, text.vocab_size)), device)
