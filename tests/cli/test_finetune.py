@@ -59,6 +59,19 @@ def test_a_tagger_that_says_one_tag_is_told(run: Run, start: Path, tmp_path: Pat
     assert json.loads((tmp_path / "m" / "report.json").read_bytes())["seeds"][0]["scores"]["majority"] == 2 / 3
 
 
+def test_a_model_that_finds_no_answer_is_told(run: Run, start: Path, tmp_path: Path) -> None:
+    none = [{"question": "where is it", "context": "the dog is cute", "answers": []} for _ in range(40)]
+    train = write_json(
+        tmp_path / "train.jsonl", [*none[:-1], none[0] | {"answers": [{"text": "cute", "answer_start": 11}]}]
+    )
+    asked = {"answers": [{"text": "dog", "answer_start": 4}]}
+    dev = write_json(tmp_path / "dev.jsonl", [*none[:3], none[0] | asked])
+    done = finetune(run, start, train, tmp_path / "m", "--dev", dev, "--epochs", "2", task="question-answering")
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert 'learned nothing yet: no better than the answer "none" to every question on the held-out rows' in said
+
+
 def test_from_files_to_scores_and_predictions(run: Run, start: Path, tmp_path: Path) -> None:
     train, dev, out = (
         write_classes(tmp_path / "train.tsv", 33),

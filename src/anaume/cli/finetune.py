@@ -190,6 +190,8 @@ def _show(result: FinetuneReport) -> None:
 
 def _equal_guess(scores: dict[str, Any]) -> str | None:
     """Return what does as well without reading the texts; None where the answers have something to do with them."""
+    if scores.get("HasAns_f1") == 0.0 and scores.get("NoAns_f1"):
+        return 'the answer "none" to every question'
     accuracy = scores.get("accuracy")
     if accuracy is None or accuracy == 1.0:  # 1.0 of one label: nothing could do better
         return None
