@@ -24,13 +24,15 @@ def matplotlib():
     return pytest.importorskip("matplotlib")
 
 
-@pytest.mark.filterwarnings("ignore:Glyph:UserWarning")  # no Japanese font is installed on every machine
+@pytest.mark.filterwarnings(
+    "ignore:no font here has:anaume.errors.AnaumeWarning"
+)  # no Japanese font is installed on every machine
 def test_pictures_are_written(tmp_path, matplotlib):
     for name, plot, report in (("w", plot_word, word_report()), ("a", plot_attention, attention_report())):
         plot(report, tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
+@pytest.mark.filterwarnings("ignore:no font here has:anaume.errors.AnaumeWarning")
 def test_two_sentences_are_enough(tmp_path, matplotlib):
     plot_word(word_report(2), tmp_path / "w.png")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anaume.errors import DataError, MissingExtra
+from anaume.data.pictures import NO_FONT
+from anaume.errors import AnaumeWarning, DataError, MissingExtra
 from anaume.logs import get_logger
 
 log = get_logger(__name__)
@@ -34,8 +35,8 @@ class Picture:
         """Draw what the metrics hold now."""
         try:
             with warnings.catch_warnings():
-                # The font may lack a letter of the folder's name: a box in the title is warning enough.
-                warnings.filterwarnings("ignore", "Glyph", UserWarning)
+                # Of the folder's name: a box in the title is warning enough.
+                warnings.filterwarnings("ignore", NO_FONT, AnaumeWarning)
                 self._make()
         except MissingExtra as missing:
             self._say("info", f"no {CURVES}: {missing}")

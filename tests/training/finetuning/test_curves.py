@@ -121,3 +121,8 @@ def test_a_title_is_no_formula(tmp_path: Path) -> None:
     figure = plot_curves({0: rows([0.1], best=0)}, title="a$b^{$")
     save_figure(figure, tmp_path / "model.png")
     assert figure.get_suptitle() == "a$b^{$"
+
+
+def test_a_run_says_nothing_of_its_folders_letters(tmp_path: Path) -> None:
+    assert tiny_finetune(tmp_path, "m\U0010fffd", "run.curves=true").finished  # of private use: in no font
+    assert (tmp_path / "m\U0010fffd" / "curves.png").exists()
