@@ -72,6 +72,18 @@ def test_a_model_that_finds_no_answer_is_told(run: Run, start: Path, tmp_path: P
     assert 'learned nothing yet: no better than the answer "none" to every question on the held-out rows' in said
 
 
+def test_a_tagger_that_finds_entities_has_learned_something(run: Run, start: Path, tmp_path: Path) -> None:
+    """Its accuracy may be below that of O everywhere: words around entities get wrong tags."""
+    train, dev = tmp_path / "train.conll", tmp_path / "dev.conll"
+    train.write_text("cat B-A\ndog B-A\n\n" * 40 + "is O\n\n", "utf-8")
+    dev.write_text("cat B-A\ndog O\ndog O\n", "utf-8")
+    done = finetune(run, start, train, tmp_path / "m", "--dev", dev, task="ner")
+    scores = json.loads((tmp_path / "m" / "report.json").read_bytes())["seeds"][0]["scores"]
+    assert scores["accuracy"] < scores["majority"]
+    assert scores["f1"] > 0
+    assert "learned" not in done.out
+
+
 def test_from_files_to_scores_and_predictions(run: Run, start: Path, tmp_path: Path) -> None:
     train, dev, out = (
         write_classes(tmp_path / "train.tsv", 33),

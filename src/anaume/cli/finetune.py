@@ -199,7 +199,9 @@ def _equal_guess(scores: dict[str, Any]) -> str | None:
     # Matthews' correlation is 0 where one label is always answered.
     if (matthews is not None and matthews <= 0.0) or (drawn is not None and accuracy <= drawn):
         return "chance"
-    return "the commonest tag everywhere" if commonest is not None and accuracy <= commonest else None
+    # Entities that were found are something learned, however many words around them got wrong tags.
+    none_found = commonest is not None and accuracy <= commonest and not scores.get("f1")
+    return "the commonest tag everywhere" if none_found else None
 
 
 Begins = Callable[[Any, Any], None]
