@@ -61,8 +61,8 @@ resamples of the dev examples, both sides on the same ones, seeds averaged: it s
 
 ONE_SEED = """\
 Another seed moves such a score by points, which the intervals of the differences don't show: anaume on QNLI gives 68.0,
-71.0 and 73.3 with three (docs/log.md). A thousand questions of SQuAD 2.0 teach neither to find an answer: both say of all
-that there is none, which 51.3 % of them are right about."""
+71.0 and 73.3 with three (docs/log.md). A thousand questions of SQuAD 2.0 teach neither to find an answer: both say of
+all that there is none, which 51.3 % of them are right about."""
 
 
 @dataclass(frozen=True)
