@@ -94,6 +94,8 @@ def test_wrong_use_is_refused(tmp_path, tokenizer):
     path = write(tmp_path, TEXT)
     with pytest.raises(SettingsError, match="a tokenizer is given"):
         check_corpus(path, tokenizer=tokenizer, vocab_size=50)
+    with pytest.raises(SettingsError, match=r"expected a Tokenizer; got 'B': a bundle's is its \.tokenizer"):
+        check_corpus(path, tokenizer="B")
     with pytest.raises(SettingsError, match="max_length must be at least 3"):
         check_corpus(path, max_length=2)
     with pytest.raises(DataError, match="no text in it"):
@@ -183,6 +185,9 @@ def test_files_to_check_against_are_rows_or_lines(tmp_path):
     assert any("1 of 3 texts occur whole in the training text, and 1 more as a part" in note for note in check.notes)
     (found,) = check_corpus(train, against=[table], against_columns=["sentence1", "sentence2"]).overlaps
     assert (found.texts, found.whole, found.part) == (4, 1, 1)
+    for one in (str(table), table):  # one file and one column need no lists
+        (found,) = check_corpus(train, against=one, against_columns="sentence1").overlaps
+        assert (found.source, found.texts) == (str(table), 2)
     bare = tmp_path / "bare.tsv"
     bare.write_text("It was a fine day.\t1\nno such text\t0\n")
     (found,) = check_corpus(train, against=[bare], against_columns=["1"], header=False).overlaps

@@ -21,6 +21,7 @@ from anaume.data.corpus import Document, DocumentReader, Inputs, Layout, Reading
 from anaume.data.corpus.entropy import unigram_entropy
 from anaume.data.corpus.inputs import Opener, spooled
 from anaume.data.corpus.making import Progress, learn_from_sample
+from anaume.data.corpus.prepare import require_tokenizer
 from anaume.data.corpus.survey import LEFT_OUT, survey
 from anaume.data.files import DecodeErrors
 from anaume.data.records import Format
@@ -113,8 +114,8 @@ def check_corpus(
     *,
     tokenizer: Tokenizer | None = None,
     vocab_size: int | None = None,
-    against: Sequence[str | Path] = (),
-    against_columns: Sequence[str] = (),
+    against: str | Path | Sequence[str | Path] = (),
+    against_columns: str | Sequence[str] = (),
     max_length: int = 512,
     label_column: str = LABEL,
     layout: Layout = "document",
@@ -140,12 +141,15 @@ def check_corpus(
     """
     if tokenizer is not None and vocab_size is not None:
         raise SettingsError("a tokenizer is given, so no vocabulary of vocab_size is learned; give one of them")
+    require_tokenizer(tokenizer)
     if max_length < 3:
         raise SettingsError(f"max_length must be at least 3; came {max_length}")
     tell: Progress = progress or (lambda what, done, total: None)
     reading = Reading(layout=layout, column=column, encoding=encoding, errors=errors, quoting=quoting, header=header)
     inputs = find_inputs(paths, format=format)
-    finder = OverlapFinder(_evaluation(against, against_columns, reading)) if against else None
+    files = [against] if isinstance(against, str | Path) else list(against)
+    columns = [against_columns] if isinstance(against_columns, str) else list(against_columns)
+    finder = OverlapFinder(_evaluation(files, columns, reading)) if files else None
     with tempfile.TemporaryDirectory(prefix="anaume-check-") as folder:
         if STDIN in inputs.files:
             inputs = spooled(inputs, Path(folder) / "stdin")

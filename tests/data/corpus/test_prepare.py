@@ -438,6 +438,7 @@ def test_two_runs_do_not_make_one_corpus_together(tmp_path, tokenizer):
     ("how", "message"),
     [
         ({}, "either a tokenizer or a vocab_size"),
+        ({"tokenizer": "B"}, "expected a Tokenizer; got 'B'"),
         ({"vocab_size": 100, "held_out": 0.6}, "a share from 0 to 0.5"),
         ({"vocab_size": 100, "workers": -1}, "workers must be at least 0"),
         ({"vocab_size": 100, "sample_characters": 0}, "sample_characters must be at least 1"),

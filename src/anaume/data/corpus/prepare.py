@@ -134,6 +134,15 @@ def prepare_corpus(
     return summary
 
 
+def require_tokenizer(given: object) -> None:
+    """Raise SettingsError where neither a tokenizer nor None came."""
+    if given is not None and not isinstance(given, Tokenizer):
+        raise SettingsError(
+            f"expected a Tokenizer; got {given!r:.60}: a bundle's is its .tokenizer, and Tokenizer.from_directory "
+            "reads another"
+        )
+
+
 def _check(
     tokenizer: Tokenizer | None,
     vocab_size: int | None,
@@ -145,6 +154,7 @@ def _check(
 ) -> None:
     if (tokenizer is None) == (vocab_size is None):
         raise SettingsError("expected either a tokenizer or a vocab_size to learn one; give one of them")
+    require_tokenizer(tokenizer)
     if tokenizer is not None and vocab_settings:
         raise SettingsError(f"a tokenizer is given, so nothing is learned with {', '.join(vocab_settings)}")
     if not 0 <= held_out <= 0.5:
