@@ -180,7 +180,12 @@ def test_the_model_is_the_bundles() -> None:
     assert continued(tiny_bundle("mlm", hidden_dropout=0.2)).config.hidden_dropout == 0.2
     with pytest.warns(AnaumeWarning, match="causal is True, and False in the bundle"):
         assert continued(given, "objective.target=next").config.causal
-    assert continued(tiny_bundle("mlm", causal=True)).config.causal
+    causal = tiny_bundle("mlm", causal=True)
+    with pytest.warns(AnaumeWarning, match="guessed from what stands before them alone, unless model.causal=false"):
+        assert continued(causal).config.causal
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert continued(causal, "objective.target=next").config.causal
 
 
 def test_what_torch_can_not_compile_is_said_with_what_helps() -> None:

@@ -254,6 +254,11 @@ def _continued(settings: PretrainSettings, bundle: Bundle, heads: dict[str, Head
         said.append(f"of the bundle, left out because this run does not train it: {', '.join(left)}")
     if config.causal != bundle.config.causal:
         said.append(f"causal is {config.causal}, and {bundle.config.causal} in the bundle")
+    elif config.causal and settings.objective.target == "masked":
+        said.append(
+            "causal is True, as in the bundle: hidden tokens are guessed from what stands before them alone, unless "
+            "model.causal=false lets both sides be seen"
+        )
     if said:
         warnings.warn("; ".join(said), AnaumeWarning, stacklevel=4)
     return model
