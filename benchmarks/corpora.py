@@ -12,11 +12,10 @@ bert-base-uncased vocabulary, and "own-N", N entries learned on the training tex
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,19 @@ from anaume.data.corpus import prepare_corpus
 from anaume.data.corpus.units import units
 from anaume.errors import AnaumeWarning, SettingsError, nearest
 from anaume.tokenization import Tokenizer
+from benchmarks import livedoor
 from benchmarks.harness import say
-from benchmarks.sources import CORPORA, EVALUATION, INSTALLED, REVIEWS, Source, public_data, standard_library
+from benchmarks.sources import (
+    CORPORA,
+    EVALUATION,
+    INSTALLED,
+    JAPANESE_EVALUATION,
+    REVIEWS,
+    Source,
+    public_data,
+    share_of,
+    standard_library,
+)
 
 ABOUT, TRAIN, HELD_OUT = "about.json", "train.jsonl", "held-out.jsonl"
 BERT, OWN = "bert", re.compile(r"own-(\d+)")
@@ -45,12 +55,18 @@ class Text:
     """Share of the documents that is held back as text."""
     held_out: float = 0.05
     """Share of the rest that `prepare_corpus` keeps out of training."""
+    language: str = "en"
+    judged: Mapping[str, Callable[[], Iterable[str]]] | None = None
+    """Evaluation sets that it must not hold; None = `EVALUATION`."""
 
 
 TEXTS = {
     "reviews": Text(REVIEWS),
     "large": Text(REVIEWS | INSTALLED, held_out=0.01),
     "demo": Text(standard_library(), back=0.0),  # the demo's; it fills blanks in the corpus's own held-out part
+    "livedoor": Text(
+        {"Livedoor news": livedoor.documents}, back=livedoor.BACK, language="ja", judged=JAPANESE_EVALUATION
+    ),
     "quick": Text(standard_library(2_000)),
 }
 
@@ -87,9 +103,10 @@ def texts(name: str) -> Path:
     if (folder / ABOUT).exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    leaks = Leaks(text for read in EVALUATION.values() for text in read())
+    judged = EVALUATION if TEXTS[name].judged is None else TEXTS[name].judged
+    leaks = Leaks(text for read in judged.values() for text in read())
     # Looks once more at what stays, by other code than what chose it.
-    finder = OverlapFinder((source, filter(_is_sentence, read())) for source, read in EVALUATION.items())
+    finder = OverlapFinder((source, filter(_is_sentence, read())) for source, read in judged.items())
     counts: dict[str, dict[str, int]] = {}
     notes: list[str] = []
     with atomic_file(folder / TRAIN) as train, atomic_file(folder / HELD_OUT) as back:
@@ -111,11 +128,6 @@ def texts(name: str) -> Path:
         file.write((json.dumps({"sources": counts, "notes": notes, "overlap": overlap}, indent=1) + "\n").encode())
     say(size(name))
     return folder
-
-
-def share_of(text: str) -> float:
-    """Return a number from 0 to 1 that the text alone decides."""
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big") / 2**64
 
 
 def _is_sentence(text: str) -> bool:
@@ -142,7 +154,7 @@ def prepared(name: str, tokenizer: str) -> Path:
         say(f"corpus {name}: preparing with {tokenizer}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnaumeWarning)  # over-long sentences of a few documents
-            prepare_corpus(folder / TRAIN, out, language="en", held_out=TEXTS[name].held_out, **how)
+            prepare_corpus(folder / TRAIN, out, language=TEXTS[name].language, held_out=TEXTS[name].held_out, **how)
     return out
 
 

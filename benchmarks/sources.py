@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import gzip
+import hashlib
 import os
 import re
 import sysconfig
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from anaume.data import read_rows
 from anaume.data.docstrings import standard_library_paragraphs
+from anaume.data.labelled import ChoiceExample, read_labelled
 from anaume.errors import DataError
 from benchmarks import debian, harness
 
@@ -94,6 +96,11 @@ def standard_library(count: int | None = None) -> dict[str, Source]:
     return {STANDARD_LIBRARY: partial(_paragraphs, count)}
 
 
+def share_of(text: str) -> float:
+    """Return a number from 0 to 1 that the text alone decides."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big") / 2**64
+
+
 # -- evaluation sets --------------------------------------------------------------------------------------------------
 
 
@@ -109,4 +116,21 @@ def _conll() -> Iterator[str]:
             yield " ".join(words)
 
 
+def _labelled(kind: str, relative: str) -> Iterator[str]:
+    """Yield the texts of a labelled file, each once; options of a choice are words, and no sentences."""
+    seen = set()
+    for example in read_labelled(kind, public_data(relative)):
+        for text in [example.question] if isinstance(example, ChoiceExample) else example.texts:
+            if text not in seen:
+                seen.add(text)
+                yield text
+
+
 EVALUATION: dict[str, Callable[[], Iterator[str]]] = {"SST-2 dev": _sst2, "CoNLL-2003 testa": _conll}
+JAPANESE_EVALUATION: dict[str, Callable[[], Iterator[str]]] = {
+    "JNLI valid": partial(_labelled, "pair-classification", "jglue/jnli/valid-v1.3.json.gz"),
+    "JSTS valid": partial(_labelled, "regression", "jglue/jsts/valid-v1.3.json.gz"),
+    "JCommonsenseQA valid": partial(_labelled, "multiple-choice", "jglue/jcommonsenseqa/valid-v1.3.json"),
+    "Wikipedia NER": partial(_labelled, "ner", "ner_wikipedia_ja/ner.json.gz"),
+    "JSQuAD valid": partial(_labelled, "question-answering", "jglue/jsquad/valid-v1.3.json.gz"),
+}
