@@ -23,7 +23,7 @@ from anaume.training.finetuning.scoring import HeldOutExamples
 from anaume.training.finetuning.settings import FinetuneSettings
 from anaume.training.finetuning.tuned_model import as_dtype, tuned_model
 from anaume.training.records import METRICS, read_lines
-from benchmarks import finetune_made, finetune_trainer
+from benchmarks import finetune_made, finetune_trainer, japanese_bundle
 from benchmarks.finetune_data import SETS, drawn, fitted
 from benchmarks.finetune_trainer import Peer
 from benchmarks.rates import WARM_UP
@@ -128,6 +128,8 @@ def steps_of(row: Row) -> int:
 @cache
 def opened(name: str) -> Bundle:
     """Return the bundle that rows start from."""
+    if name in (japanese_bundle.PRETRAINED, japanese_bundle.UNTRAINED):
+        return japanese_bundle.opened(name)
     return finetune_made.bundle() if name == MADE else Bundle.load(name, device="cpu")
 
 
