@@ -77,7 +77,7 @@ class Japanese:
 
 def row(data: str, bundle: str, seed: int) -> Row:
     """Return the row of a data set, a start and a seed; a text is the mean of its vectors."""
-    pooled = SETS[data].kind in tfidf.KINDS
+    pooled = SETS[data].kind in ("classification", "pair-classification", "regression")
     label = data.replace(" ", "-").lower()
     return Row(
         name=f"{label}-{STARTS.get(bundle, bundle)}-s{seed}",
@@ -117,22 +117,23 @@ def make_page(done: Japanese, tables: Plan) -> str:
 
 
 def _scores(done: Japanese, tables: Plan) -> str:
-    columns = ["data", "score", "examples, scored", "TF-IDF on characters", *STARTS.values()]
-    lines = []
-    for data, starts in tables.items():
-        own = {start: [done.tuning.result(one) for one in rows] for start, rows in starts.items()}
-        known = [line for found in own.values() for line in found if line is not None]
+    starts = [STARTS.get(start, start) for start in next(iter(tables.values()))]
+    columns = ["data", "score", "examples, scored", "TF-IDF on characters", *starts]
+    told = []
+    for data, own in tables.items():
+        found = [[line for one in rows if (line := done.tuning.result(one))] for rows in own.values()]
+        known = [line for lines in found for line in lines]
         counted = _baseline(data) if known else None
-        lines.append(
+        told.append(
             [
                 data,
                 known[0]["metric"] if known else "",
                 f"{known[0]['train']:,}, {known[0]['dev']:,}" if known else "",
                 "" if counted is None else f"{100 * counted:.1f}",
-                *(_shown([line["scores"][line["metric"]] for line in found if line]) for found in own.values()),
+                *(_shown([line["scores"][line["metric"]] for line in lines]) for lines in found),
             ]
         )
-    return harness.table(columns, lines)
+    return harness.table(columns, told)
 
 
 def _baseline(data: str) -> float | None:
