@@ -65,6 +65,7 @@ def test_the_quick_run_makes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for part in ("## Short", "## Passages", "## Long", "## Goals", "| anaume, float32 |", "(default) |", "llama.cpp"):
         assert part in page
     assert "MISSED" in page or "met" in page
+    assert str(embed.harness.ROOT) not in page
     ours, theirs = (
         np.load(next((tmp_path / "kept" / "quick").glob(f"{name}*.long.npy"))) for name in ("anaume", "sentence")
     )
