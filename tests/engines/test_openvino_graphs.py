@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from anaume.config import EmbeddingConfig
-from anaume.engines import EMBED, TorchEngine, graph_is_kept, graph_names, openvino_engine, openvino_graphs
+from anaume.engines import EMBED, TorchEngine, graph_names, kept_graph, openvino_engine, openvino_graphs
 from anaume.engines.graph_cache import GRAPH, KEPT, cache_folder, cached, keep
 from anaume.engines.openvino_graphs import graph_key
 from anaume.errors import MissingExtra, SettingsError
@@ -61,7 +61,10 @@ def test_it_gives_torch_s_answers_and_makes_each_graph_once(cache: Path, monkeyp
     monkeypatch.setattr("anaume.engines.graphs.build_graph", never)
     again = openvino_engine(model, MEAN)
     assert np.array_equal(again.embed(batch), engine.embed(batch))
-    assert graph_is_kept(model, MEAN)
+    kept = kept_graph(model, MEAN)
+    assert kept is not None
+    monkeypatch.setattr(openvino_graphs, "graph_key", never)  # found once, hashed once
+    assert np.array_equal(openvino_engine(model, MEAN, kept=kept).embed(batch), engine.embed(batch))
     assert torch.equal(again.hidden_states(batch).last_hidden_state, reference.hidden_states(batch).last_hidden_state)
 
 
@@ -76,6 +79,18 @@ def test_changed_weights_give_their_own_answers_and_another_entry(cache: Path) -
     assert np.abs(after - before).max() > 1e-3
     assert np.abs(after - TorchEngine(model, MEAN, device="cpu").embed(batch)).max() < 1e-5
     assert len(entries(cache)) == 2 > len(first)
+
+
+@openvino
+def test_a_graph_that_was_found_is_left_where_weights_changed_since(cache: Path) -> None:
+    model, batch = tiny_bert(), padded_batch(3, 6)
+    openvino_engine(model, MEAN).embed(batch)
+    kept = kept_graph(model, MEAN)
+    assert kept is not None
+    with torch.no_grad():
+        model.encoder.layers[0].attention.qkv.weight.mul_(1.5)  # type: ignore[union-attr, operator]
+    wanted = TorchEngine(model, MEAN, device="cpu").embed(batch)
+    assert np.abs(openvino_engine(model, MEAN, kept=kept).embed(batch) - wanted).max() < 1e-5
 
 
 @openvino
@@ -149,7 +164,7 @@ def test_a_place_that_can_t_be_written_costs_the_cache_alone(tmp_path: Path, mon
     model, batch = tiny_bert(), padded_batch(3, 6)
     wanted = TorchEngine(model, MEAN, device="cpu").embed(batch)
     assert np.abs(openvino_engine(model, MEAN).embed(batch) - wanted).max() < 1e-5
-    assert not graph_is_kept(model, MEAN)
+    assert kept_graph(model, MEAN) is None
 
 
 @openvino

@@ -13,10 +13,11 @@ from anaume.bundle.exported_engines import export_engine, require_int8
 from anaume.bundle.parts import BundleParts
 from anaume.engines import (
     Engine,
+    KeptGraph,
     Precision,
     TorchEngine,
-    graph_is_kept,
     has_openvino,
+    kept_graph,
     openvino_engine,
     pick_device,
 )
@@ -52,7 +53,7 @@ class Engines:
             require_int8(parts)
         self._parts, self._wanted, self._precision, self._device = parts, wanted, precision, device
         self._made: dict[tuple[str, str], Engine] = {}
-        self._kept: bool | None = None
+        self._kept: KeptGraph | Literal["unknown"] | None = "unknown"
         self._watch: Watch | None = None
         # A wrong precision or device is said now, not at the first text.
         if parts.exported is not None or wanted != "auto":
@@ -80,7 +81,8 @@ class Engines:
         if parts.exported is not None:
             return export_engine(parts, self._precision, device)
         if kind == "openvino":
-            return openvino_engine(parts.model, parts.embedding, precision=self._precision)
+            kept = None if self._kept == "unknown" else self._kept
+            return openvino_engine(parts.model, parts.embedding, precision=self._precision, kept=kept)
         return TorchEngine(parts.model, parts.embedding, precision=self._precision, device=device)
 
     def _kind(self, device: str, texts: int) -> Literal["torch", "openvino"]:
@@ -108,7 +110,7 @@ class Engines:
             if texts >= MANY:
                 _say("engine: torch; OpenVINO is faster on a CPU and not installed: pip install 'anaume[fast]'")
             return "OpenVINO is not installed"
-        if texts < MANY and not self._graph_is_kept():
+        if texts < MANY and self._kept_graph() is None:
             return f"{texts} texts: making a graph pays from {MANY} on, or with engine='openvino'"
         return ""
 
@@ -126,9 +128,9 @@ class Engines:
             self._watch = Watch(self._parts.model)
         return self._watch.changed()
 
-    def _graph_is_kept(self) -> bool:
-        if self._kept is None:
-            self._kept = graph_is_kept(self._parts.model, self._parts.embedding)
+    def _kept_graph(self) -> KeptGraph | None:
+        if self._kept == "unknown":
+            self._kept = kept_graph(self._parts.model, self._parts.embedding)
         return self._kept
 
 

@@ -10,7 +10,7 @@ from anaume.engines.hardware import (
     system_memory,
 )
 from anaume.engines.memory import kept_memory
-from anaume.engines.openvino_graphs import graph_is_kept, openvino_engine
+from anaume.engines.openvino_graphs import KeptGraph, kept_graph, openvino_engine
 from anaume.engines.protocol import PRECISIONS, Batch, Engine, Precision, Vectors
 from anaume.engines.rates import matrix_rate, matrix_rates, share_of_machine
 from anaume.engines.runners import OnnxRunner, OpenVinoRunner, has_openvino
@@ -24,6 +24,7 @@ __all__ = [
     "Batch",
     "Engine",
     "GraphEngine",
+    "KeptGraph",
     "OnnxRunner",
     "OpenVinoRunner",
     "Precision",
@@ -31,11 +32,11 @@ __all__ = [
     "TorchEngine",
     "Vectors",
     "free_memory",
-    "graph_is_kept",
     "graph_names",
     "has_bfloat16",
     "has_openvino",
     "is_out_of_memory",
+    "kept_graph",
     "kept_memory",
     "matrix_rate",
     "matrix_rates",

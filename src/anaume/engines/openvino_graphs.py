@@ -29,8 +29,12 @@ _WRITTEN = 1
 """Counts up when graphs.py writes other graphs: older ones on disk are left alone then."""
 
 
-def openvino_engine(model: Bert, embedding: EmbeddingConfig, *, precision: Precision = "float32") -> GraphEngine:
+def openvino_engine(
+    model: Bert, embedding: EmbeddingConfig, *, precision: Precision = "float32", kept: KeptGraph | None = None
+) -> GraphEngine:
     """Return an engine that runs a model by OpenVINO; nothing is compiled yet. Hidden states come from torch.
+
+    kept  what `kept_graph` found: the weights are not hashed once more for it
 
     The model is never changed; trained in place, its graphs are made anew at the next batch. Raises SettingsError for
     an unknown precision, MissingExtra where OpenVINO is not installed.
@@ -39,15 +43,26 @@ def openvino_engine(model: Bert, embedding: EmbeddingConfig, *, precision: Preci
         raise SettingsError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
     if not has_openvino():
         raise MissingExtra("engine='openvino'", FAST)
-    runner = CompiledGraphs(model, embedding, precision).runner
+    runner = CompiledGraphs(model, embedding, precision, kept).runner
     states = TorchEngine(model, embedding, precision=precision, device="cpu")
     return GraphEngine("openvino", precision, model.config, runner, states=states, plans=True)
 
 
-def graph_is_kept(model: Bert, embedding: EmbeddingConfig, name: str = EMBED) -> bool:
-    """Return whether a start would find the graph on disk (hashes the weights: 0.1 s for 22 M parameters)."""
-    folder = cache_folder()
-    return folder.is_dir() and cached(graph_key(model, embedding, name)) is not None
+@dataclasses.dataclass(frozen=True)
+class KeptGraph:
+    """The graph of a model's vectors on disk, and a watch over the weights that it holds."""
+
+    path: Path
+    watch: Watch
+
+
+def kept_graph(model: Bert, embedding: EmbeddingConfig) -> KeptGraph | None:
+    """Return the graph of a model's vectors if it is on disk (hashes the weights: 0.1 s for 22 M parameters)."""
+    if not cache_folder().is_dir():
+        return None
+    watch = Watch(model)
+    path = cached(graph_key(model, embedding, EMBED))
+    return None if path is None else KeptGraph(path, watch)
 
 
 def graph_key(model: Bert, embedding: EmbeddingConfig, name: str) -> str:
@@ -82,9 +97,11 @@ class _Made:
 class CompiledGraphs:
     """The graphs of a model, each compiled once a plan, until the model's tensors change."""
 
-    def __init__(self, model: Bert, embedding: EmbeddingConfig, precision: Precision) -> None:
+    def __init__(
+        self, model: Bert, embedding: EmbeddingConfig, precision: Precision, kept: KeptGraph | None = None
+    ) -> None:
         self._model, self._embedding, self._precision = model, embedding, precision
-        self._made: _Made | None = None
+        self._made: _Made | None = None if kept is None else _Made(kept.watch, {EMBED: kept.path}, {})
         self._lock = threading.Lock()  # two threads must not compile one graph twice
 
     def runner(self, name: str, plan: Plan) -> Runner:
