@@ -121,35 +121,19 @@ FURTHER = {
         kind="multiple-choice", files=("arc/arc_easy_train.csv.gz", "arc/arc_easy_validation.csv"), options=4
     ),
 }
+_JAPANESE: dict[str, Any] = {"train": TRAIN_JAPANESE, "dev": DEV, "rate": "3e-4"}
 JAPANESE = {
-    "Livedoor news": Data(kind="classification", files=livedoor.FILES, rate="3e-4", train=TRAIN_JAPANESE, dev=DEV),
-    "JNLI": Data(kind=_pair, files=_files("jnli", _JGLUE), rate="3e-4", train=TRAIN_JAPANESE, dev=DEV),
-    "JSTS": Data(
-        kind="regression",
-        files=("jglue/jsts/train-v1.3.json.gz", "jglue/jsts/valid-v1.3.json.gz"),
-        rate="3e-4",
-        train=TRAIN_JAPANESE,
-        dev=DEV,
-    ),
+    "Livedoor news": Data(kind="classification", files=livedoor.FILES, **_JAPANESE),
+    "JNLI": Data(kind=_pair, files=_files("jnli", _JGLUE), **_JAPANESE),
+    "JSTS": Data(kind="regression", files=_files("jsts", _JGLUE.replace("test-", "train-")), **_JAPANESE),
     "JCommonsenseQA": Data(
         kind="multiple-choice",
         files=("jglue/jcommonsenseqa/train-v1.3.json.gz", "jglue/jcommonsenseqa/valid-v1.3.json"),
-        rate="3e-4",
-        train=TRAIN_JAPANESE,
-        dev=DEV,
+        **_JAPANESE,
     ),
-    "Wikipedia NER": Data(
-        kind="ner", files=("ner_wikipedia_ja/ner.json.gz",), rate="5e-4", train=TRAIN_JAPANESE, dev=DEV
-    ),
-    "JSQuAD": Data(
-        kind="question-answering",
-        files=_files("jsquad", _JGLUE),
-        rate="3e-4",
-        length=256,
-        train=TRAIN_JAPANESE,
-        dev=DEV,
-    ),
-}  # fmt: skip
+    "Wikipedia NER": Data(kind="ner", files=("ner_wikipedia_ja/ner.json.gz",), **_JAPANESE | {"rate": "5e-4"}),
+    "JSQuAD": Data(kind="question-answering", files=_files("jsquad", _JGLUE), length=256, **_JAPANESE),
+}
 """For a Japanese bundle. Of JNLI and JSQuAD the test part is learned and the other scored: train is not at hand."""
 MADE = {f"made {kind}": Data(kind=kind, files=(), rate="1e-3", length=32) for kind in finetune_made.KINDS}
 SETS = CORE | FURTHER | JAPANESE | MADE
