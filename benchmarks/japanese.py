@@ -10,6 +10,7 @@ words on Livedoor's news (japanese_bundle.py). Every row is a run with one seed;
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,7 +119,7 @@ def make_page(done: Japanese, tables: Plan) -> str:
 
 def _scores(done: Japanese, tables: Plan) -> str:
     starts = [STARTS.get(start, start) for start in next(iter(tables.values()))]
-    columns = ["data", "score", "examples, scored", "TF-IDF on characters", *starts]
+    columns = ["data", "score", "examples, scored", "commonest label", "TF-IDF on characters", *starts]
     told = []
     for data, own in tables.items():
         found = [[line for one in rows if (line := done.tuning.result(one))] for rows in own.values()]
@@ -129,11 +130,20 @@ def _scores(done: Japanese, tables: Plan) -> str:
                 data,
                 known[0]["metric"] if known else "",
                 f"{known[0]['train']:,}, {known[0]['dev']:,}" if known else "",
+                _commonest(data) if known else "",
                 "" if counted is None else f"{100 * counted:.1f}",
                 *(_shown([line["scores"][line["metric"]] for line in lines]) for lines in found),
             ]
         )
     return harness.table(columns, told)
+
+
+def _commonest(data: str) -> str:
+    """Return the accuracy of the commonest label said of all, of classes; "" of anything else."""
+    if SETS[data].kind not in ("classification", "pair-classification"):
+        return ""
+    labels = Counter(example.label for example in drawn(data).dev)
+    return f"{100 * max(labels.values()) / labels.total():.1f}"
 
 
 def _baseline(data: str) -> float | None:

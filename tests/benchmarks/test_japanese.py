@@ -79,5 +79,6 @@ def test_the_command_runs(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     page = out.read_text("utf-8")
-    assert "made multiple-choice | accuracy | 24, 12 | 100.0" in page
+    assert "made multiple-choice | accuracy | 24, 12 |  | 100.0" in page
+    assert "made classification | accuracy | 24, 12 | 50.0 | 100.0" in page
     assert "not run yet" not in page

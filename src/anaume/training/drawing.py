@@ -60,8 +60,8 @@ def check_rows(
     needed  row -> what it must have; drawn: what it may have
     """
     for number, row in enumerate(rows, start=1):
-        must = set(needed(row))
-        for key in (*needed(row), *drawn):
+        must = tuple(needed(row))
+        for key in (*must, *drawn):
             value = row.get(key)
             if (key in must or value is not None) and not is_number(value):
                 raise DataError(f"{path}, line {number}: {key} must be a number; got {value!r}")
