@@ -22,6 +22,7 @@ from anaume.data.corpus.entropy import unigram_entropy
 from anaume.data.corpus.inputs import Opener, spooled
 from anaume.data.corpus.making import Progress, learn_from_sample
 from anaume.data.corpus.prepare import require_tokenizer
+from anaume.data.corpus.sentences import language_code
 from anaume.data.corpus.survey import LEFT_OUT, survey
 from anaume.data.files import DecodeErrors
 from anaume.data.records import Format
@@ -144,6 +145,7 @@ def check_corpus(
     require_tokenizer(tokenizer)
     if max_length < 3:
         raise SettingsError(f"max_length must be at least 3; came {max_length}")
+    language = language_code(language)
     tell: Progress = progress or (lambda what, done, total: None)
     reading = Reading(layout=layout, column=column, encoding=encoding, errors=errors, quoting=quoting, header=header)
     inputs = find_inputs(paths, format=format)

@@ -71,9 +71,14 @@ def _show(filled: Filled) -> None:
     for number, blank in enumerate(filled.blanks, start=1):
         if len(filled.blanks) > 1:
             say(f"blank {number}, at character {blank.place}")
-        rows = [(f"{guess.probability:.4f}", guess.text, " ".join(guess.tokens)) for guess in blank.guesses]
+        rows = [(_told(guess.probability), guess.text, " ".join(guess.tokens)) for guess in blank.guesses]
         table(("probability", "word", "pieces"), rows, right=("probability",))
     say(printable(filled.best))
+
+
+def _told(probability: float) -> str:
+    """Return it with four decimals; where these are all 0, as a word of many pieces has it, its magnitude."""
+    return f"{probability:.4f}" if probability >= 5e-5 or probability == 0 else f"{probability:.0e}"
 
 
 def _record(filled: Filled) -> dict[str, Any]:

@@ -87,6 +87,8 @@ def train(run: Run) -> None:
                 _checkpoint(run)
             saved_at = time.monotonic()
 
+    if progress.finished and progress.step == 0 and ranks.first:
+        log.warning("the time was over before the first step: the weights are those it began with")
     if meter.steps:
         records.metrics(meter.row(run, fraction, norm))
     if progress.finished and progress.evaluated_at != progress.step:  # patience ends a run right after one

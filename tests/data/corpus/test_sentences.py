@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaume.data.corpus.sentences import LONGEST_SENTENCE, cut_sentences, guess_language, split_sentences
+from anaume.data.corpus.sentences import (
+    LONGEST_SENTENCE,
+    cut_sentences,
+    guess_language,
+    language_code,
+    split_sentences,
+)
+from anaume.errors import SettingsError
 
 # Letters, ends, quotes, blanks and line ends in both languages: what sentence rules look at.
 CHARACTERS = "aBé 。．！？.!?「」『』（）()\"'”、,\n\t\u3000はとがって漢字カナ12\u0301\U0001f600\u2028"
@@ -120,3 +127,21 @@ def test_given_sentences_stay_as_they_are_but_for_blanks_and_length():
     assert kept[0] == "Two. Sentences."
     assert "".join(kept[1:]) == long
     assert cuts == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [("ja", "ja"), ("JA", "ja"), ("ja-JP", "ja"), ("en_US", "en"), (None, None)]
+)
+def test_a_language_is_a_code(given: str | None, code: str | None) -> None:
+    assert language_code(given) == code
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [("japanese", "did you mean 'ja'?"), ("jp", "did you mean 'ja'?"), ("klingon", "expected a code"), ("", "came ''")],
+)
+def test_what_is_no_code_is_refused(given: str, hint: str) -> None:
+    # sentencex would split it by its general rules without a word.
+    with pytest.raises(SettingsError) as raised:
+        language_code(given)
+    assert hint in str(raised.value)

@@ -183,6 +183,14 @@ def test_a_timed_run_equals_the_replay_of_its_journal(corpus: Path, tmp_path: Pa
     assert read_journal(tmp_path / "again" / "journal.jsonl") == fractions
 
 
+def test_a_time_that_is_over_before_the_first_step_is_said(
+    corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = train(corpus, tmp_path / "none", tiny_settings("run.minutes=1e-9"))
+    assert (result.finished, result.steps) == (True, 0)
+    assert "over before the first step: the weights are those it began with" in caplog.text
+
+
 def test_a_killed_timed_run_equals_the_replay_of_its_last_journal(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "timed"
     settings = tiny_settings(*TIMED, "run.minutes=0.03")

@@ -19,6 +19,7 @@ from anaume.data.corpus.documents import Layout, Reading
 from anaume.data.corpus.inputs import Inputs, find_inputs, sha256_of, spooled
 from anaume.data.corpus.making import HASHES, CorpusMaker, Progress
 from anaume.data.corpus.near import require_rensa
+from anaume.data.corpus.sentences import language_code
 from anaume.data.corpus.shards import FORMAT_VERSION, PARTIAL, RECORD, open_corpus
 from anaume.data.corpus.summary import PrepareSummary, summarise
 from anaume.data.corpus.workspace import Workspace, refuse_other
@@ -87,6 +88,7 @@ def prepare_corpus(
     tell: Progress = progress or (lambda what, done, total: None)
     reading = Reading(layout=layout, column=column, encoding=encoding, errors=errors, quoting=quoting, header=header)
     _check(tokenizer, vocab_size, vocab_settings, held_out, workers, sample_characters, near_duplicates)
+    language = language_code(language)
     target = Path(out)
     inputs = find_inputs(paths, format=format, without=(target, Path(f"{target}{PARTIAL}")))
     workspace = Workspace(target)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+from anaume.errors import SettingsError
+
 LONGEST_SENTENCE = 1024
 """Characters; a longer sentence is cut: at an end of a sentence inside it, else at a blank or comma, else anywhere."""
 
@@ -29,6 +31,25 @@ _GOES_ON = re.compile(
     "[はがをにのもでへや](?=[一-龯々ァ-ヶ、，「『])|[a-zà-öø-ÿ]"
 )
 _CUTS = (("。", "！", "？", "\n"), (". ", "! ", "? "), (" ", "\u3000", "、", "，", "\t"))
+
+
+_CODE = re.compile("([a-z]{2,3})(?:[-_][a-z0-9]+)*", re.IGNORECASE)
+_TAKEN_FOR_CODES = {"jp": "ja", "jpn": "ja", "eng": "en", "japanese": "ja", "english": "en", "日本語": "ja"}
+
+
+def language_code(language: str | None) -> str | None:
+    """Return the code as sentencex has it: "ja" of "ja-JP"; None stays None.
+
+    Raises SettingsError for what is no code, which sentencex would split by its general rules without a word.
+    """
+    if language is None:
+        return None
+    found = _CODE.fullmatch(language)
+    meant = _TAKEN_FOR_CODES.get(language.lower())
+    if found is None or meant is not None:
+        hint = f" (did you mean {meant!r}?)" if meant else ""
+        raise SettingsError(f"language: expected a code as 'en', 'ja' or 'de'; came {language!r}{hint}")
+    return found[1].lower()
 
 
 def guess_language(text: str) -> str:
