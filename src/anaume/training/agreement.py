@@ -17,7 +17,7 @@ import torch
 from anaume.errors import DataError, SettingsError
 from anaume.training.folder import DECIDES, RESULT, SETTINGS
 from anaume.training.ranks import Ranks
-from anaume.training.sections import SettingsTables
+from anaume.training.sections import CommonRun, SettingsTables
 from anaume.training.state import Progress
 
 _OF_A_MACHINE = "run.threads"  # how many cores it has changes no number of the run
@@ -52,6 +52,13 @@ def require_one_run(
             f"the processes were not all given the same run: {', '.join(differ)}. Every machine needs the same line "
             "and the same data; what was left to the machines (run.precision) can be given"
         )
+
+
+def require_rows(run: CommonRun, ranks: Ranks) -> None:
+    """Raise SettingsError for batches of fewer rows than processes."""
+    assert run.batch_rows is not None
+    if run.batch_rows < ranks.world:
+        raise SettingsError(f"run.batch_rows is {run.batch_rows}, fewer than the {ranks.world} processes")
 
 
 def require_one_step(progress: Progress, ranks: Ranks, device: torch.device) -> None:

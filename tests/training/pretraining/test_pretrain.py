@@ -269,7 +269,7 @@ def test_a_kill_between_the_last_step_and_the_bundle_costs_nothing(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(SETUP, "_save_bundle", killed)
+        patch.setattr(SETUP, "save_bundle", killed)
         with pytest.raises(Killed):
             train(corpus, out, tiny_settings(*EVERYTHING))
     assert not (out / "bundle").exists()

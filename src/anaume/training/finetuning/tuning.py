@@ -21,13 +21,13 @@ from anaume.bundle.parts import BundleParts, TaskEntry
 from anaume.bundle.record import TrainingStage
 from anaume.config import EmbeddingConfig
 from anaume.data import atomic_file
-from anaume.errors import DataError, SettingsError
+from anaume.errors import DataError
 from anaume.logs import get_logger
 from anaume.model import Bert
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask
 from anaume.tasks.similarity import Similarity
-from anaume.training.agreement import require_one_run, require_one_step
+from anaume.training.agreement import require_one_run, require_one_step, require_rows
 from anaume.training.clock import Clock, Patience, StepClock, Stopwatch, WallClock
 from anaume.training.finetuning.best import BestWeights
 from anaume.training.finetuning.example_work import ExampleLoss, ExampleWork
@@ -107,9 +107,7 @@ def tune(
     if (done := _read_result(folder)) is not None:
         return done
     task, seed = material.task, settings.run.seed
-    assert settings.run.batch_rows is not None
-    if settings.run.batch_rows < ranks.world:
-        raise SettingsError(f"run.batch_rows is {settings.run.batch_rows}, fewer than the {ranks.world} processes")
+    require_rows(settings.run, ranks)
     dtype = as_dtype(settings.run.precision)
     pad_id, frozen = material.bundle.tokenizer.pad_id, material.frozen
     with computing(settings, device):

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anaume.data.corpus.stream import PretrainBatch, RowStream
+from anaume.data.corpus import Corpus, CorpusSplit
+from anaume.data.corpus.stream import PretrainBatch, RowStream, SpecialIds
+from anaume.errors import AnaumeWarning
+from anaume.logs import get_logger
 from anaume.model import Bert
+from anaume.tokenization import Tokenizer
 from anaume.training.pretraining.evaluation import Evaluator
 from anaume.training.pretraining.objective import Targets, make_targets, mask_rate
 from anaume.training.pretraining.settings import PretrainSettings
+from anaume.training.pretraining.start import build_loss, build_stream
 from anaume.training.ranks import Ranks
 from anaume.training.records import json_number
 from anaume.training.state import Progress
+
+log = get_logger(__name__)
+
+_MANY_ALONE = 0.5  # of the documents; below, true pairs make up for the forced random ones
 
 
 @dataclass
@@ -102,3 +113,62 @@ class CorpusWork:
             "held_out_accuracy": score.accuracy,
             **({} if score.pair_accuracy is None else {"held_out_pair_accuracy": score.pair_accuracy}),
         }
+
+
+def build_work(
+    settings: PretrainSettings,
+    model: Bert,
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    ranks: Ranks,
+    device: torch.device,
+    *,
+    evaluate_first: bool,
+) -> CorpusWork:
+    """Return the work of a run on a corpus: rows of its training part, scores on the held-out one."""
+    data, seed, split = settings.data, settings.run.seed, corpus.split("train")
+    specials = SpecialIds(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+    if data.pairing == "nsp" and ranks.first:
+        _warn_of_lone_sentences(split)
+    long_stream = None
+    if data.long_seq_len is not None:
+        long_stream = build_stream(split, specials, settings, data.long_seq_len, seed)
+    return CorpusWork(
+        settings=settings,
+        loss=build_loss(model, settings, ranks),
+        stream=build_stream(split, specials, settings, data.seq_len, seed),
+        long_stream=long_stream,
+        evaluator=_evaluator(corpus.split("held-out"), tokenizer, specials, settings, device) if ranks.first else None,
+        evaluate_first=evaluate_first,
+        device=device,
+        mask_id=tokenizer.mask_id,
+        vocab_size=tokenizer.vocab_size,
+    )
+
+
+def _warn_of_lone_sentences(split: CorpusSplit) -> None:
+    alone = sum(int((np.diff(shard.document_starts) == 1).sum()) for shard in split.shards)
+    if alone > _MANY_ALONE * split.documents:
+        warnings.warn(
+            f"{alone / split.documents:.0%} of the documents have one sentence: nothing follows it, so most pairs are "
+            "random and the labels are not half and half. Do blank lines between sentences end documents?",
+            AnaumeWarning,
+            stacklevel=4,
+        )
+
+
+def _evaluator(
+    held_out: CorpusSplit, tokenizer: Tokenizer, specials: SpecialIds, settings: PretrainSettings, device: torch.device
+) -> Evaluator | None:
+    if settings.run.evaluations == 0:
+        return None
+    if held_out.documents < (2 if settings.data.pairing == "nsp" else 1):
+        log.info(
+            "held out are too few documents to measure a loss on (%d): only that of the training rows is told; prepare "
+            "the corpus with a larger --held-out",
+            held_out.documents,
+        )
+        return None
+    # Seed 0: the same rows whatever the run's seed.
+    rows = build_stream(held_out, specials, settings, settings.data.seq_len, 0)
+    return Evaluator(rows, settings, mask_id=tokenizer.mask_id, vocab_size=tokenizer.vocab_size, device=device)
