@@ -126,6 +126,7 @@ JAPANESE = {
     "Livedoor news": Data(kind="classification", files=livedoor.FILES, **_JAPANESE),
     "JNLI": Data(kind=_pair, files=_files("jnli", _JGLUE), **_JAPANESE),
     "JSTS": Data(kind="regression", files=_files("jsts", _JGLUE.replace("test-", "train-")), **_JAPANESE),
+    "JSTS, as vectors": Data(kind="similarity", files=_files("jsts", _JGLUE.replace("test-", "train-")), **_JAPANESE),
     "JCommonsenseQA": Data(
         kind="multiple-choice",
         files=("jglue/jcommonsenseqa/train-v1.3.json.gz", "jglue/jcommonsenseqa/valid-v1.3.json"),

@@ -18,7 +18,9 @@ from anaume.config import EmbeddingConfig
 from anaume.engines import Precision
 from anaume.tasks.features import Features
 from anaume.tasks.registry import AnyTask
+from anaume.tasks.similarity.task import TextVectors
 from anaume.training.finetuning.finetune import finetune_examples
+from anaume.training.finetuning.probing import settings_for
 from anaume.training.finetuning.scoring import HeldOutExamples
 from anaume.training.finetuning.settings import FinetuneSettings
 from anaume.training.finetuning.tuned_model import as_dtype, tuned_model
@@ -59,7 +61,8 @@ class Row:
         """Return the whole settings; steps: in place of epochs. Raises SettingsError."""
         own = [f"run.epochs={EPOCHS}" if steps is None else f"run.steps={steps}", f"run.precision={self.precision}"]
         own += [f"run.seed={self.seed}", *([] if threads is None else [f"run.threads={threads}"])]
-        return FinetuneSettings().with_values([*COMMON, *SETS[self.data].settings, *self.settings, *own])
+        start = settings_for(SETS[self.data].kind)()
+        return start.with_values([*COMMON, *SETS[self.data].settings, *self.settings, *own])
 
     @property
     def definition(self) -> Line:
@@ -196,8 +199,16 @@ def _train_ours(row: Row, folder: Path, settings: FinetuneSettings) -> Line | No
         "curve": [{"step": line["step"], "main": line[main]} for line in lines if main in line],
         "losses": [line for line in lines if line.get("loss") is not None],
         "cut": round(report.truncated_share, 4),
-        "predictions": Bundle.load(report.bundle, device="cpu").predict_report(own.dev, warn=False).predictions,
+        "predictions": _predicted(Bundle.load(report.bundle, device="cpu"), SETS[row.data].kind, own.dev),
     }
+
+
+def _predicted(bundle: Bundle, kind: str, examples: Sequence[Any]) -> list[Any]:
+    """Return what a tuned bundle says of each example; of similarity, the vectors of its two texts."""
+    if kind != "similarity":
+        return list(bundle.predict_report(examples, warn=False).predictions)
+    vectors = bundle.embed([text for example in examples for text in example.texts])
+    return [TextVectors(coverage=1.0, vectors=both) for both in vectors.reshape(len(examples), 2, -1)]
 
 
 def _train_theirs(row: Row, folder: Path, settings: FinetuneSettings) -> Line | None:

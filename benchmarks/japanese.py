@@ -79,7 +79,7 @@ class Japanese:
 def row(data: str, bundle: str, seed: int) -> Row:
     """Return the row of a data set, a start and a seed; a text is the mean of its vectors."""
     pooled = SETS[data].kind in ("classification", "pair-classification", "regression")
-    label = data.replace(" ", "-").lower()
+    label = data.replace(",", "").replace(" ", "-").lower()
     return Row(
         name=f"{label}-{STARTS.get(bundle, bundle)}-s{seed}",
         data=data,

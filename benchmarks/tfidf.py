@@ -12,8 +12,8 @@ from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-KINDS = ("classification", "pair-classification", "regression", "multiple-choice")
-"""Tasks that it can learn; word tags and answers in a text are none of them."""
+KINDS = ("classification", "pair-classification", "regression", "similarity", "multiple-choice")
+"""Tasks that it can learn, similarity where pairs have a number; word tags and answers in a text are none of them."""
 _FREE = 10.0
 """scikit-learn's C, one value for all."""
 
@@ -30,7 +30,7 @@ def score(kind: str, train: Sequence[Any], dev: Sequence[Any]) -> float | None:
     pairs = kind != "classification"
     rows, others = (_rows(counts, examples, pairs) for examples in (train, dev))
     labels, right = ([example.label for example in examples] for examples in (train, dev))
-    if kind == "regression":
+    if kind in ("regression", "similarity"):
         return float(spearmanr(Ridge().fit(rows, labels).predict(others), right).statistic)
     model = LogisticRegression(C=_FREE, max_iter=2_000).fit(rows, labels)
     return float(np.mean(model.predict(others) == np.array(right)))
@@ -38,10 +38,10 @@ def score(kind: str, train: Sequence[Any], dev: Sequence[Any]) -> float | None:
 
 def _rows(counts: TfidfVectorizer, examples: Sequence[Any], pairs: bool) -> csr_matrix:
     """Return a row an example: its counts; of a pair, what both have, what one alone has, and their cosine."""
-    first = counts.transform([example.text for example in examples])
+    first = counts.transform([example.texts[0] for example in examples])
     if not pairs:
         return first
-    second = counts.transform([example.pair for example in examples])
+    second = counts.transform([example.texts[1] for example in examples])
     common = first.multiply(second)
     return hstack([common, abs(first - second), csr_matrix(common.sum(axis=1))]).tocsr()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from anaume.data.labelled.examples import SimilarityExample
 from anaume.errors import SettingsError
 from benchmarks import finetune_made, japanese, japanese_bundle, livedoor, tfidf
 from benchmarks.finetune_data import JAPANESE, drawn
@@ -17,12 +18,21 @@ from benchmarks.study import Study
 from helpers import public_data
 
 
-@pytest.mark.parametrize("kind", tfidf.KINDS)
+@pytest.mark.parametrize("kind", sorted({*tfidf.KINDS} & {*finetune_made.KINDS}))
 def test_characters_tell_made_up_labels(kind: str) -> None:
     train, dev = finetune_made.examples(kind)
     found = tfidf.score(kind, train, dev)
     assert found is not None
     assert 0.7 < found <= 1.0
+
+
+def test_pairs_have_the_same_score_as_numbers_and_as_vectors() -> None:
+    parts = finetune_made.examples("regression")
+    pairs = [
+        [SimilarityExample(place=one.place, text=one.text, positives=(one.pair,), label=one.label) for one in part]
+        for part in parts
+    ]
+    assert tfidf.score("similarity", *pairs) == tfidf.score("regression", *parts)
 
 
 def test_characters_tell_no_tags_and_no_answers() -> None:
