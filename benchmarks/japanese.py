@@ -42,7 +42,15 @@ under a linear model; of a choice it takes the option nearest to the question. I
 and is hard to beat where a topic is told by its words.
 
 Of Livedoor's articles a fifth is scored on, and in no text that is trained on; their titles and first 200 characters
-are read, of nine categories. JNLI and JSQuAD are learned on their test parts, as train is not at hand."""
+are read, of nine categories. JNLI and JSQuAD are learned on their test parts, as train is not at hand. *JSTS* is a
+number predicted from both texts in one row, *JSTS, as vectors* the cosine of a vector a text (`anaume finetune
+similarity`)."""
+READ = """\
+What minutes of text teach is which words go together: a topic and a name can be told by that. They don't teach an
+encoder to look from one text into another. Pairs in one row are learned by heart then, whatever the rate and the time
+([lab book](../log.md), 2026-12-01), while TF-IDF is handed what both texts have in a column of its own. So, with a
+small encoder of one's own: categories and names by fine-tuning it, pairs as vectors, and answers to questions from one
+that was trained for longer."""
 
 
 class Japanese:
@@ -113,7 +121,7 @@ def make_page(done: Japanese, tables: Plan) -> str:
         epochs=EPOCHS,
         batch=BATCH,
     )
-    parts = [shape, "## Scores", _scores(done, tables), "## Pretraining", _pretraining(kept)]
+    parts = [shape, "## Scores", _scores(done, tables), READ, "## Pretraining", _pretraining(kept)]
     return harness.page("Japanese tasks", COMMAND, machine() if kept is None else kept["machine"], parts)
 
 
