@@ -46,11 +46,11 @@ are read, of nine categories. JNLI and JSQuAD are learned on their test parts, a
 number predicted from both texts in one row, *JSTS, as vectors* the cosine of a vector a text (`anaume finetune
 similarity`)."""
 READ = """\
-What minutes of text teach is which words go together: a topic and a name can be told by that. They don't teach an
-encoder to look from one text into another. Pairs in one row are learned by heart then, whatever the rate and the time
-([lab book](../log.md), 2026-12-01), while TF-IDF is handed what both texts have in a column of its own. So, with a
-small encoder of one's own: categories and names by fine-tuning it, pairs as vectors, and answers to questions from one
-that was trained for longer."""
+What minutes of text teach is which words go together: names are found by that, and topics nearly as well as by counting
+characters. They don't teach an encoder to look from one text into another. Pairs in one row are learned by heart then,
+whatever the rate and the time ([lab book](../log.md), 2026-12-01), while TF-IDF is handed what both texts have in a
+column of its own; as vectors, pairs reach about what TF-IDF does, pretrained or not. So try counting first; an encoder
+of minutes is worth its time for names, and for what a longer training goes on from."""
 
 
 class Japanese:
