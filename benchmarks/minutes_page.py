@@ -69,15 +69,15 @@ def _target(study: Study, lines: Sequence[Line]) -> str:
 
 def _verdict(study: Study, lines: Sequence[Line]) -> str:
     theirs = [row for _, own in lines for row in own if row.kind == "trainer"]
-    longest = max(theirs, key=lambda row: row.minutes)
-    first = study.result(longest)
-    if first is None:
-        return f"The target, what the Trainer reaches in {longest.minutes:g} minutes, is {NOT_YET}."
-    target = first["scores"]["held_out_loss"]
-    said = [
-        f"Target: {target:.3f}, `{longest.name}`; its highest learning rate is the best of the shorter runs'"
-        f"{_checked(study, theirs, longest)}."
-    ]
+    minutes = max(row.minutes for row in theirs)
+    longest = [row for row in theirs if row.minutes == minutes]
+    done = [line for row in longest if (line := study.result(row)) is not None]
+    if not done:
+        return f"The target, what the Trainer reaches in {minutes:g} minutes, is {NOT_YET}."
+    best = min(done, key=lambda line: line["scores"]["held_out_loss"])
+    target = best["scores"]["held_out_loss"]
+    of = f"{len(longest)}" if len(done) == len(longest) else f"{len(done)} of {len(longest)} (the others: {NOT_YET})"
+    said = [f"Target: {target:.3f}, `{best['row']['name']}`, the best of the Trainer's learning rates, of {of}."]
     for _, own in lines:
         done = _done(study, own)
         if own[0].kind == "ours" and done:
@@ -86,15 +86,6 @@ def _verdict(study: Study, lines: Sequence[Line]) -> str:
             met = "reached" if median <= target else "not reached"
             said.append(f"{own[0].minutes:g} minutes, median of {len(losses)} seeds: {median:.3f}, {met}.")
     return " ".join(said)
-
-
-def _checked(study: Study, theirs: Sequence[Row], longest: Row) -> str:
-    """Return what speaks against the longest run's learning rate: a better one in the shorter runs; "" = nothing."""
-    shorter = [row for row in theirs if row is not longest and study.result(row) is not None]
-    if not shorter:
-        return f" ({NOT_YET})"
-    best = min(shorter, key=lambda row: study.result(row)["scores"]["held_out_loss"])  # type: ignore[index]
-    return "" if best.settings == longest.settings else f", which it is not: `{best.name}` was better"
 
 
 def _minutes(study: Study, lines: Sequence[Line]) -> str:
