@@ -46,7 +46,6 @@ def make_page(study: Study, tables: Plan) -> str:
         WORTH.format(words=words),
         "## Time to target",
         _target(study, tables["target"]),
-        FLOOR,
         "## The minutes table",
         _minutes(study, tables["minutes"]),
         "## Tricks, one at a time, at 5 equal minutes",
@@ -91,7 +90,7 @@ def _verdict(study: Study, lines: Sequence[Line]) -> str:
             median = statistics.median(losses)
             met = "reached" if median <= target else "not reached"
             said.append(f"{own[0].minutes:g} minutes, median of {len(losses)} seeds: {median:.3f}, {met}.")
-    return " ".join(said)
+    return " ".join(said) + "\n\n" + FLOOR
 
 
 def _minutes(study: Study, lines: Sequence[Line]) -> str:
