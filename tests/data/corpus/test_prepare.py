@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anaume.checks.corpus import check_corpus
 from anaume.data.corpus import documents as documents_module
 from anaume.data.corpus import filling, making, open_corpus, prepare_corpus
 from anaume.data.corpus.workers import Workers
@@ -548,6 +549,13 @@ def test_sources_that_change_under_the_run_are_noticed(tmp_path, monkeypatch, to
     monkeypatch.setattr(making, "survey", grown)
     with pytest.raises(DataError, match="held 60 documents when first read and 61 now"):
         prepare(path, tmp_path / "c", tokenizer=tokenizer)
+
+
+def test_a_language_that_is_no_code_is_refused(tmp_path, tokenizer):
+    with pytest.raises(SettingsError, match="did you mean 'ja'"):
+        prepare(write(tmp_path), tmp_path / "c", tokenizer=tokenizer, language="japanese")
+    with pytest.raises(SettingsError, match="did you mean 'ja'"):
+        check_corpus(write(tmp_path), tokenizer=tokenizer, language="jp")
 
 
 def test_progress_is_told(tmp_path, tokenizer):

@@ -17,6 +17,7 @@ import torch
 import anaume
 from anaume.bundle import Bundle
 from anaume.errors import AnaumeWarning, DataError, SettingsError
+from anaume.tokenization import Tokenizer
 from anaume.training import PretrainResult, PretrainSettings, loop, pretrain
 from anaume.training.records import read_journal, read_lines
 from anaume.training.state import checkpoints
@@ -498,3 +499,13 @@ def test_without_held_out_text_it_is_said(tmp_path: Path, caplog: pytest.LogCapt
         result = train(tmp_path / "corpus", tmp_path / "run", tiny_settings("run.steps=2", "run.evaluations=2"))
     assert (result.scores, result.finished) == ({}, True)
     assert any("too few documents to measure a loss on" in record.getMessage() for record in caplog.records)
+
+
+def test_another_tokenizer_in_the_corpus_is_refused(corpus: Path, tmp_path: Path) -> None:
+    other = tmp_path / "corpus"
+    shutil.copytree(corpus, other)
+    shutil.rmtree(other / "tokenizer")
+    Tokenizer.train(["some other words", "and others again"], vocab_size=60, min_frequency=1).save(other / "tokenizer")
+    with pytest.raises(DataError, match="is not the tokenizer the corpus was made with"):
+        train(other, tmp_path / "run", tiny_settings(*PLAIN))
+    assert not (tmp_path / "run").exists()

@@ -15,7 +15,7 @@ import torch
 from anaume.bundle import Bundle
 from anaume.data.corpus import Corpus, open_corpus
 from anaume.engines import pick_device
-from anaume.errors import SettingsError
+from anaume.errors import DataError, SettingsError
 from anaume.logs import get_logger
 from anaume.tokenization import Tokenizer
 from anaume.training.agreement import require_one_run, require_one_step, require_rows
@@ -165,7 +165,13 @@ def _require_types(settings: PretrainSettings, bundle: Bundle | None) -> None:
 def _tokenizer_of(corpus: Corpus, bundle: Bundle | None) -> Tokenizer:
     """Return the tokenizer the corpus was made with, which must be that of a bundle to go on from."""
     if bundle is None:
-        return Tokenizer.from_directory(corpus.tokenizer_directory)
+        own = Tokenizer.from_directory(corpus.tokenizer_directory)
+        if own.fingerprint != corpus.tokenizer_fingerprint:
+            raise DataError(
+                f"{corpus.tokenizer_directory}: is not the tokenizer the corpus was made with ({own.fingerprint[:12]}, "
+                f"not {corpus.tokenizer_fingerprint[:12]}): its tokens would mean something else; make the corpus again"
+            )
+        return own
     if bundle.tokenizer.fingerprint != corpus.tokenizer_fingerprint:
         raise SettingsError(
             f"the bundle's tokenizer ({bundle.tokenizer.fingerprint[:12]}) is not the one the corpus was made with "
